@@ -69,6 +69,10 @@ def test_models_may_be_named_in_the_environment(tmp_path):
         ("[models.b]\nrate = {}", "models.b: there is no setting `rate`; did you mean `rates`?"),
         ("[models.b.rates]\nout = 1", "models.b.rates: there is no setting `out`"),
         ("[map]\na = 'b'\nb = 'c'\nc = 'a'", "map: a → b → c → a is a cycle"),
+        ("port = 1\n[map]\nx = 'p/q'\na = ['p/q', 'b']\nb = 'a'", "line 4: map: a → b → a is a"),
+        ("[map]\na = []", "line 2: map: a has no address in its list"),
+        ("[map]\n'a' = ['p/q', ' ']", "line 2: map: a has no address in its list"),
+        ("[map]\na = ['p/q', 5]", "map.a.[1]: expected `str`, got `int`"),
     ],
 )
 def test_a_fault_in_the_file_is_named_with_its_place(tmp_path, text, words):
@@ -81,6 +85,21 @@ def test_a_fault_in_the_file_is_named_with_its_place(tmp_path, text, words):
 def test_a_port_that_is_none_names_its_variable(text):
     with pytest.raises(ConfigError, match="TOOLBRIDGE_PORT: must be a port number"):
         config.load(env={"TOOLBRIDGE_PORT": text})
+
+
+def test_a_value_of_the_map_may_be_a_chain_of_addresses_and_names(tmp_path):
+    text = """[map]
+default = ["a/x", "b/y"]
+opus = "default"
+haiku = ["c/z", "opus", "a/x"]
+one = ["a/x"]
+"""
+    assert config.load(write(tmp_path, text), env={}).map == {
+        "default": ("a/x", "b/y"),
+        "opus": ("a/x", "b/y"),
+        "haiku": ("c/z", "a/x", "b/y"),
+        "one": "a/x",
+    }
 
 
 def test_a_name_in_the_map_may_stand_for_another(tmp_path):

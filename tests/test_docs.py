@@ -14,6 +14,7 @@ import toolbridge
 from toolbridge import codecs, config, dialects, providers
 from toolbridge.cli import COMMANDS
 from toolbridge.core.errors import KINDS
+from toolbridge.policy.routing_rules import RoutingRule
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -87,6 +88,7 @@ def test_every_command_is_on_the_first_page():
         config.ModelConfig,
         config.RatesConfig,
         config.StreamConfig,
+        RoutingRule,
     ],
 )
 def test_every_setting_is_described(struct):
@@ -153,7 +155,7 @@ TOML = [
     for n, block in enumerate(
         re.findall(r"^ *```toml\n(.*?)^ *```", p.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     )
-    if re.search(r"^\s*\[(map|providers|models|stream|http)\b", block, re.MULTILINE)
+    if re.search(r"^\s*\[(map|providers|models|stream|http|\[routes)\b", block, re.MULTILINE)
 ]
 
 

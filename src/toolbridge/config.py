@@ -19,6 +19,8 @@ from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.secret_patterns import is_secret_name
 from toolbridge.environment import key_variable, models_from, secret, settings_from
+from toolbridge.map_settings import MapValue, follow_map
+from toolbridge.policy.routing_rules import RoutingRule
 from toolbridge.server_settings import (
     Grace,
     HttpConfig,
@@ -80,7 +82,13 @@ class ProviderConfig(CloudSettings, frozen=True, forbid_unknown_fields=True):
     retries: Size | None = None
     """The number of retries while the client has received nothing; unset for the API's default."""
     connect_timeout: Seconds = 10.0
+    first_byte_timeout: Grace = 0.0
+    """Seconds from the request to the first content of a streamed answer; 0 for `idle_timeout` only."""
     idle_timeout: Seconds = 300.0
+    total_timeout: Grace = 0.0
+    """Seconds from the request to the end of the answer; 0 for no limit."""
+    max_in_flight: Size = 0
+    """The maximum number of concurrent requests to the provider; others wait. 0 for no limit."""
     node: JsonObject = msgspec.field(default_factory=dict)
     """For `api = "node"`: the model, the host and the payment."""
     files: Literal["anthropic", "openai", "google", ""] | None = None
@@ -92,6 +100,8 @@ class ProviderConfig(CloudSettings, frozen=True, forbid_unknown_fields=True):
     """Settings that were read in documentation and not checked with the provider itself."""
     tool_mode: ToolModeSetting = "auto"
     """How tools reach the provider's models; `auto` is chosen and learned for each model."""
+    pin_slots: bool = True
+    """Whether a conversation keeps its slot of a llama.cpp server that has several."""
     constraint: Literal["json_schema", ""] | None = None
     """How the provider constrains an answer to a schema; unset for what its API has."""
 
@@ -189,8 +199,13 @@ class Config(ServerSettings, frozen=True, forbid_unknown_fields=True):
     """Repetitions of a call after which the model gets a note; 0 for no guard."""
     cors: tuple[str, ...] = ()
     """Origins other than loopback whose pages may call the gateway; `*` for any."""
-    map: dict[str, str] = msgspec.field(default_factory=dict)
-    """A client's model name, alias or tier → `provider/model`; `default` for every other name."""
+    map: dict[str, MapValue] = msgspec.field(default_factory=dict)
+    """A client's model name, alias or tier → `provider/model`, or a list of these that are tried in
+    order; `default` for every other name."""
+    routes: tuple[RoutingRule, ...] = ()
+    """Rules that select a model by what a request is; the first that matches decides."""
+    describe_images: str = ""
+    """The model that describes images for models that accept none; empty leaves the images out."""
     providers: dict[str, ProviderConfig] = msgspec.field(default_factory=dict)
     models: dict[str, ModelConfig] = msgspec.field(default_factory=dict)
     stream: StreamConfig = StreamConfig()
@@ -257,7 +272,7 @@ def _read_values(
     loaded = _convert(values, Config, shown)
     if not source.may_spend:
         _check_spending(loaded, shown)
-    return msgspec.structs.replace(loaded, map=_followed(loaded.map, shown))
+    return msgspec.structs.replace(loaded, map=follow_map(loaded.map, shown, source.content))
 
 
 def choose(path: Path | None = None, env: Mapping[str, str] = os.environ) -> ConfigSource:
@@ -359,32 +374,19 @@ def _table(value: object) -> dict[str, object]:
     return dict(value) if isinstance(value, dict) else {}
 
 
-def _followed(table: Mapping[str, str], source: str) -> dict[str, str]:
-    """Return the map with every value that is itself a name of the map replaced by its address."""
-    found: dict[str, str] = {}
-    for name in table:
-        address, seen = table[name], [name]
-        while address in table and address != seen[-1]:
-            if address in seen:
-                chain = " → ".join([*seen, address])
-                raise ConfigError(
-                    f"{source}: map: {chain} is a cycle; give one of these names an address"
-                )
-            seen.append(address)
-            address = table[address]
-        found[name] = address
-    return found
-
-
 def _check_tables(values: Mapping[str, object], source: str) -> None:
-    """Raise for an error in one entry of a table; msgspec's own message lacks the entry's name."""
+    """Raise for an error in one entry of a table; msgspec's own message lacks its name."""
     shapes: dict[str, type] = {"map": str, "providers": ProviderConfig, "models": ModelConfig}
     for table, shape in shapes.items():
         entries = values.get(table, {})
         if not isinstance(entries, dict):
             raise ConfigError(f"{source}: {table}: expected a table, got {entries!r}")
         for name, value in entries.items():
-            _convert(value, shape, source, f"{table}.{name}")
+            listed = table == "map" and isinstance(value, list)
+            _convert(value, tuple[str, ...] if listed else shape, source, f"{table}.{name}")
+    rules = values.get("routes", [])
+    for number, rule in enumerate(rules if isinstance(rules, list) else [], 1):
+        _convert(rule, RoutingRule, source, f"routes.{number}")
 
 
 def _convert(values: object, shape: type[T], source: str, where: str = "") -> T:
@@ -405,6 +407,7 @@ _TABLES: dict[type[msgspec.Struct], str] = {
     Config: "the top level",
     ProviderConfig: "a [providers.…] table",
     ModelConfig: "a [models.…] table",
+    RoutingRule: "a [[routes]] table",
     RatesConfig: "a `rates` table",
     StreamConfig: "the [stream] table",
     HttpConfig: "the [http] table",

@@ -64,3 +64,38 @@ def test_the_list_names_the_source_of_a_window(show):
     )
     _, out, _ = show(config=config)
     assert "opus  →  mine/claude-opus-5-5  (1000000 tokens, table)" in out
+
+
+def test_the_rules_that_may_apply_to_a_name_are_shown(show):
+    config = """
+        [map]
+        default = "xai/grok-4.7"
+        [[routes]]
+        task = ["background", "subagent"]
+        to = "xai/small"
+        [[routes]]
+        model = "gpt-*"
+        to = [{ model = "xai/a", weight = 3 }, { model = "xai/b" }]
+        [[routes]]
+        min_tokens = 9
+        to = "xai/long"
+    """
+    _, out, _ = show("gpt-5", "claude-sonnet-4-5", config=config)
+    first, second = out.split("claude-sonnet-4-5  →  ")
+    assert first.startswith("gpt-5  →  xai/grok-4.7")
+    assert "  route     1. task background or subagent → xai/small" in first
+    assert "  route     2. model gpt-* → xai/a (75%), xai/b (25%)" in first
+    assert "2. model" not in second
+    assert "  route     3. at least 9 tokens → xai/long" in second
+
+
+def test_doctor_checks_the_models_of_rules(monkeypatch, tmp_path, capsys):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    file = tmp_path / "toolbridge.toml"
+    file.write_text('[map]\ndefault = "demo"\n[[routes]]\ntask = "main"\nto = "openai/gpt-5"\n')
+    assert main(["doctor", "--config", str(file), "x"]) == 1
+    out = capsys.readouterr().out
+    assert "BAD   routes.1 (task main) → openai/gpt-5" in out
+    assert "OPENAI_API_KEY is not set" in out
+    assert "x is routed first by:\n      1. task main → openai/gpt-5" in out

@@ -3,7 +3,14 @@
 import pytest
 
 from toolbridge.core.errors import UnknownModel
-from toolbridge.policy.models import ModelFacts, is_claude_name, resolve, split_address
+from toolbridge.policy.models import (
+    ModelFacts,
+    check_key,
+    is_claude_name,
+    resolve,
+    resolve_chain,
+    split_address,
+)
 
 TABLE = {
     "claude-sonnet-4-5": "ollama/qwen3:8b",
@@ -288,3 +295,49 @@ def test_a_misspelt_provider_is_the_only_suggestion():
         resolve("antropic/claude-opus-5", facts)
     assert caught.value.nearest == ("anthropic/claude-opus-5",)
     assert "ollama pull" not in str(caught.value)
+
+
+CHAINS = ModelFacts(
+    table={
+        "default": ("the/default", "ollama/qwen3:8b"),
+        "opus": ("anthropic/o", "groq/o"),
+        "Fast": ("groq/f", "ollama/f"),
+        "gpt-*": ("openai/g", "groq/g"),
+        "gpt-5*": "groq/five",
+        "keyless": ("mistral/m", "ollama/m"),
+        "locked": ("mistral/m", "mistral/n"),
+    },
+    listed=LISTED,
+    providers=USABLE | {"mistral": "MISTRAL_API_KEY"},
+    default="the/default",
+    fixed=True,
+    owner="ollama",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "chain"),
+    [
+        ("default", ("the/default", "ollama/qwen3:8b")),
+        ("whatever", ("the/default", "ollama/qwen3:8b")),
+        ("", ("the/default", "ollama/qwen3:8b")),
+        ("claude-opus-5-20260101", ("anthropic/o", "groq/o")),
+        ("fast-latest", ("groq/f", "ollama/f")),
+        ("gpt-4o", ("openai/g", "groq/g")),
+        ("GPT-5-mini", ("groq/five",)),
+        ("models/gpt-4o", ("openai/g", "groq/g")),
+        ("qwen3:8b", ("ollama/qwen3:8b",)),
+        ("keyless", ("mistral/m", "ollama/m")),
+    ],
+)
+def test_a_name_may_mean_a_chain(name, chain):
+    assert resolve_chain(name, CHAINS) == chain
+
+
+def test_the_first_address_of_a_chain_is_the_first_that_has_its_key():
+    assert resolve("keyless", CHAINS) == "ollama/m"
+    with pytest.raises(UnknownModel, match="MISTRAL_API_KEY"):
+        resolve("locked", CHAINS)
+    with pytest.raises(UnknownModel, match="MISTRAL_API_KEY"):
+        check_key("mistral/m", CHAINS)
+    check_key("ollama/m", CHAINS)

@@ -41,6 +41,8 @@ class Sendable:
     """A request whose answers are scripted, one source per attempt."""
 
     retries_empty = True
+    streams = True
+    needs_other_api = False
 
     def __init__(self, *sources, retries=2, midstream_failure="event", lacks=()):
         config = ProviderConfig(

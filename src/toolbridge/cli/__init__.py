@@ -28,6 +28,7 @@ COMMANDS = {
     "models": "list the models that can be used",
     "probe": "print a report card of a model: tool calls, schemas, thinking, speed",
     "init": "write a toolbridge.toml",
+    "import": "turn a file of LiteLLM, claude-code-router or Portkey into a toolbridge.toml",
     "allow": "allow the toolbridge.toml of this directory",
     "key": "create, list and revoke keys of users, with scopes and limits",
     "usage": "show tokens, cost and errors by model, key, day, session or client",

@@ -14,6 +14,7 @@ from toolbridge import config as configuration
 from toolbridge import trust
 from toolbridge.config import FILE_NAME, Config
 from toolbridge.core.errors import ConfigError
+from toolbridge.map_settings import show_chain
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +47,8 @@ def _contents(config: Config) -> Iterator[str]:
         if provider.token_command:
             yield f"  provider {name} runs {' '.join(provider.token_command)}"
     for name, address in config.map.items():
-        yield f"  {name} → {address}"
+        yield f"  {name} → {show_chain(address)}"
+    for rule in config.routes:
+        yield f"  {rule.describe()} → {rule.describe_targets()}"
     if tools := (*config.stream.tools, *config.stream.roots, *config.stream.databases.values()):
         yield f"  structured streams may use {', '.join(tools)}"

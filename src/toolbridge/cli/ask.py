@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, aclosing
 
 import msgspec
@@ -16,7 +17,10 @@ from toolbridge.config import Config
 from toolbridge.core import events as ev
 from toolbridge.core.errors import MalformedRequest, error_of
 from toolbridge.core.messages import Loss, Request, Text, Think, Turn
+from toolbridge.policy.failover import TriedAddress, chain_loss
 from toolbridge.routing import Router
+from toolbridge.routing.attempts import AnswerAttempts
+from toolbridge.routing.models import Route
 from toolbridge.upstream.http import Upstream
 
 
@@ -45,19 +49,24 @@ async def _ask(config: Config, model: str, words: str, args: argparse.Namespace)
         router = Router(config, await stack.enter_async_context(Upstream()))
         stack.push_async_callback(router.close)
         await router.model_routes.discover()
-        route = await router.model_routes.route(model)
         request = Request(
-            model=model or route.address,
+            model=model,
             turns=(Turn("user", (Text(words),)),),
             system=(Text(args.system),) if args.system else (),
             think=Think(mode="on") if args.think else Think(),
             stream=True,
         )
-        counted = router.admit(request, route)
-        attempts = router.attempts(
-            request, route, counted.tokens, attaches=True, on_losses=_print_losses
-        )
-        async with aclosing(attempts.events()) as batches:
+
+        async def open_attempts(route: Route, tried: Sequence[TriedAddress]) -> AnswerAttempts:
+            if tried:
+                _print_losses((chain_loss(tried, route.address),))
+            named = msgspec.structs.replace(request, model=model or route.address)
+            counted = router.admit(named, route)
+            return router.attempts(
+                named, route, counted.tokens, attaches=True, on_losses=_print_losses
+            )
+
+        async with aclosing(router.chain(model, open_attempts).events()) as batches:
             async for batch in batches:
                 for event in batch:
                     _show(event, as_json=args.json)

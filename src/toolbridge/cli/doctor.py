@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from toolbridge import codecs, providers
@@ -16,6 +16,8 @@ from toolbridge.cli.serve import listen
 from toolbridge.config import Config, key_variable, secret
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.environment import CALLER
+from toolbridge.map_settings import addresses_of
+from toolbridge.policy.routing_rules import RoutingRule, explain_rules
 from toolbridge.routing.models import ModelRoutes
 from toolbridge.routing.nodes import NODE
 from toolbridge.routing.provider_urls import endpoint_url
@@ -121,8 +123,12 @@ async def _models(config: Config, names: list[str]) -> list[Finding]:
         except ToolbridgeError as error:
             return [Finding(False, f"providers: {error}")]
         found = _default(model_routes)
-        asked = dict.fromkeys([*(["default"] if model_routes.default else []), *config.map, *names])
+        own = ["default"] if model_routes.default else []
+        own += [config.describe_images] if config.describe_images else []
+        asked = dict.fromkeys([*own, *config.map, *names])
+        asked = _with_chains(asked, config)
         used = {model_routes.address(_name(model_routes, name)).partition("/")[0] for name in asked}
+        used |= {t.model.partition("/")[0] for rule in config.routes for t in rule.targets}
         there = [
             p
             for p in {**config.providers, **dict.fromkeys(used)}
@@ -134,7 +140,18 @@ async def _models(config: Config, names: list[str]) -> list[Finding]:
             if name != "demo"
         ]
         found += [await _reach(model_routes, name) for name in asked]
+        found += [await _rule(model_routes, *numbered) for numbered in enumerate(config.routes, 1)]
+        found += [note for name in names if (note := _rules_of(config, name))]
         return found + [note for name in there if (note := _assumed(model_routes, name))]
+
+
+def _with_chains(names: Iterable[str], config: Config) -> dict[str, None]:
+    """Return `names` with the addresses of a chain in place of its name."""
+    found: dict[str, None] = {}
+    for name in names:
+        chain = addresses_of(config.map.get(name, name))
+        found |= dict.fromkeys(chain if len(chain) > 1 else (name,))
+    return found
 
 
 def _default(model_routes: ModelRoutes) -> list[Finding]:
@@ -242,6 +259,25 @@ async def _reach(model_routes: ModelRoutes, name: str) -> Finding:
             "this model cannot call tools; agents need one that can",
         )
     return Finding(True, f"{name} → {route.address}{window}{shown}")
+
+
+async def _rule(model_routes: ModelRoutes, number: int, rule: RoutingRule) -> Finding:
+    """Return whether the models of a rule can be used."""
+    shown = f"routes.{number} ({rule.describe()}) → {rule.describe_targets()}"
+    for target in rule.targets:
+        try:
+            await model_routes.first_route(await model_routes.target_addresses((target.model,)))
+        except ToolbridgeError as error:
+            return Finding(False, shown, error.problem.text)
+    return Finding(True, shown)
+
+
+def _rules_of(config: Config, name: str) -> Finding | None:
+    """Return the rules that may apply to a name before the name itself decides."""
+    lines = explain_rules(config.routes, name)
+    return (
+        Finding(None, "\n      ".join([f"{name} is routed first by:", *lines])) if lines else None
+    )
 
 
 def _keys(config: Config) -> Iterator[Finding]:

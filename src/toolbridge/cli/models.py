@@ -1,4 +1,4 @@
-"""List the models that can be used; MODEL shows what is known about one, and where that is from."""
+"""List the models that can be used; MODEL shows what is known about one, its rules, and the sources."""
 
 import argparse
 import asyncio
@@ -9,6 +9,7 @@ from toolbridge.cli import options
 from toolbridge.cli.model_facts import describe
 from toolbridge.config import Config
 from toolbridge.core.errors import ToolbridgeError
+from toolbridge.policy.routing_rules import explain_rules
 from toolbridge.routing.models import ListedModel, ModelRoutes
 from toolbridge.routing.tool_modes import ToolModes
 from toolbridge.state_dir import state_dir
@@ -61,6 +62,8 @@ async def _show(config: Config, names: list[str]) -> int:
                 status = 1
                 continue
             print(f"{name}  →  {route.address}")
+            for line in explain_rules(config.routes, name):
+                print(f"  route     {line}")
             for what, value, source in describe(route):
                 print(f"  {what:<9} {value}" + (f"  ({source})" if source else ""))
     return status

@@ -17,6 +17,7 @@ import msgspec
 from toolbridge.cli import options, processes, state, systemd, version
 from toolbridge.config import Config, ConfigSource
 from toolbridge.core.errors import ConfigError, ToolbridgeError
+from toolbridge.map_settings import addresses_of, show_chain
 from toolbridge.policy.thinking import THINKING_PREFIXES
 from toolbridge.routing import nodes
 from toolbridge.server import listeners
@@ -315,7 +316,11 @@ def banner(config: Config, start: StartReport) -> str:
         f"  Model:          {start.model or 'none'} ({start.found})",
     ]
     named = {name: to for name, to in config.map.items() if name != "default"}
-    lines += [f"                  {name} → {to}" for name, to in named.items()]
+    lines += [f"                  {name} → {show_chain(to)}" for name, to in named.items()]
+    if len(chain := addresses_of(config.map.get("default", ""))) > 1:
+        lines.append(f"                  default → {show_chain(chain)}")
+    routes = [f"{rule.describe()} → {rule.describe_targets()}" for rule in config.routes]
+    lines += [f"                  {line}" for line in routes]
     if start.model.startswith("demo/"):
         lines += _about_demo(fixed="default" in config.map)
     if start.secure_url:

@@ -22,4 +22,7 @@ def run(_: argparse.Namespace) -> int:
         )
         return 4
     print(f"a gateway runs at {running.url} (pid {running.pid}), model {health.get('model')}")
+    passed_over = health.get("passed_over")
+    for provider, why in passed_over.items() if isinstance(passed_over, dict) else ():
+        print(f"  {provider} is passed over in chains: {why}")
     return 0

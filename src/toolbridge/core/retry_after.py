@@ -14,6 +14,11 @@ DEFAULT_WAIT = 5.0
 """Seconds that are announced where the provider names none: some clients give up without them."""
 _TEMPORARY = frozenset({"overloaded", "rate_limited"})
 _SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
+_WORDS = re.compile(
+    r"(?:try again|retry) in "
+    r"(?:(\d{1,4})h)?(?:(\d{1,4})m(?!s))?(?:(\d{1,6}(?:\.\d{1,9})?)s)?(?:(\d{1,9}(?:\.\d{1,9})?)ms)?",
+    re.IGNORECASE,
+)
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:
@@ -24,6 +29,18 @@ def read_retry_after(headers: Mapping[str, str]) -> float | None:
         if _SECONDS.fullmatch(value):
             return float(value) / unit
     return None
+
+
+def read_wait(text: str) -> float | None:
+    """Return the seconds that the text of an error asks for; None without any.
+
+    OpenAI and Groq: "Please try again in 9m38.016s", "… in 20s", "… in 250ms".
+    """
+    found = _WORDS.search(text)
+    if found is None or not any(found.groups()):
+        return None
+    hours, minutes, seconds, thousandths = (float(part or 0) for part in found.groups())
+    return hours * 3600 + minutes * 60 + seconds + thousandths / 1000
 
 
 def maybe_wait(problem: Problem) -> float | None:

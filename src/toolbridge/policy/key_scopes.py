@@ -8,12 +8,15 @@ may send any name, and an unknown one is served by the default model.
 import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from typing import TypeAlias
 
 import msgspec
 
 from toolbridge.core.errors import NotAllowed
 from toolbridge.core.messages import Loss, Request, Tool, ToolChoice
 
+ModelMap: TypeAlias = Mapping[str, str | tuple[str, ...]]
+"""The setting `map`: name → address, or a chain of addresses."""
 OPERATORS = ("/metrics", "/v1/runs")
 """Routes that show the requests of all keys; a key needs them by name in its `routes`."""
 
@@ -26,7 +29,7 @@ class KeyScopes(msgspec.Struct, frozen=True, omit_defaults=True):
     tools: tuple[str, ...] = ()
 
 
-def allows_model(scopes: KeyScopes, address: str, table: Mapping[str, str]) -> bool:
+def allows_model(scopes: KeyScopes, address: str, table: ModelMap) -> bool:
     """Return whether a key may use the model at `address`; `table` is the setting `map`."""
     if not scopes.models:
         return True
@@ -34,7 +37,7 @@ def allows_model(scopes: KeyScopes, address: str, table: Mapping[str, str]) -> b
     return any(_matches(name, scopes.models) for name in names)
 
 
-def check_model(key: str, scopes: KeyScopes, address: str, table: Mapping[str, str]) -> None:
+def check_model(key: str, scopes: KeyScopes, address: str, table: ModelMap) -> None:
     """Raise `NotAllowed` if the key with the name `key` may not use the model."""
     if not allows_model(scopes, address, table):
         raise NotAllowed(
@@ -103,8 +106,12 @@ def tool_text(key: str, scopes: KeyScopes, name: str) -> str:
     return f"the key {key!r} may not use the tool {name}; it may use: {', '.join(scopes.tools)}"
 
 
-def _names_of(address: str, table: Mapping[str, str]) -> Iterable[str]:
-    return (name for name, target in table.items() if target == address)
+def _names_of(address: str, table: ModelMap) -> Iterable[str]:
+    return (name for name, target in table.items() if address in _targets(target))
+
+
+def _targets(target: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (target,) if isinstance(target, str) else target
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:

@@ -1,13 +1,14 @@
 """Resolve model names.
 
-`resolve` is the only function that turns a client's model name into `provider/model`; the gateway,
-the library, `/v1/stream`, `doctor` and `models` all call it. It makes no requests: the lists of
-providers, the keys that are set and the default model are passed to it as `ModelFacts`.
+`resolve` and `resolve_chain` are the only functions that turn a client's model name into
+`provider/model`; the gateway, the library, `/v1/stream`, `doctor` and `models` all use them. They make no requests: the lists of
+providers, the keys that are set and the default model are passed to them as `ModelFacts`.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 
 import msgspec
 
@@ -48,8 +49,8 @@ _LONGEST = 200
 class ModelFacts(msgspec.Struct, frozen=True):
     """The facts that decide how a name is resolved."""
 
-    table: Mapping[str, str] = {}
-    """`[map]`: a name, alias or tier → an address or a listed name."""
+    table: Mapping[str, str | tuple[str, ...]] = {}
+    """`[map]`: a name, alias or tier → an address or a listed name; or several, tried in order."""
     listed: Mapping[str, str] = {}
     """Every name that a configured or discovered provider lists → `provider/model`."""
     providers: Mapping[str, str] = {}
@@ -77,29 +78,34 @@ def resolve(name: str, facts: ModelFacts) -> str:
 
     The order: an exact entry of the map, a name that a provider lists, `provider/model`,
     `provider:model`, an alias or tier of the map, the default that the user set, a vendor's own
-    name, an Ollama that does not answer.
+    name, an Ollama that does not answer. Of several addresses, the first that has its key.
     """
-    if name in facts.table:
-        return _address(facts.table[name], facts)
-    if not name.strip():
-        return _nameless(facts)
-    found = _listed(name, facts)
-    name = _LARGE.sub("", name) or name
-    found = found or _addressed(name, facts)
-    if found:
-        return _usable(name, found, facts)
-    if name.startswith(_GOOGLE) and name != _GOOGLE:
-        return resolve(name.removeprefix(_GOOGLE), facts)
-    if _misspelt_provider(name, facts, cutoff=0.9):
-        raise _unknown(name, facts)
-    if entry := _table_entry(name, facts.table):
-        return _address(entry, facts)
-    found = (facts.default if facts.fixed else "") or _by_vendor(name, facts)
-    if not found and facts.silent:
-        found = f"{facts.silent}/{name}"
-    if not found:
-        raise _unknown(name, facts)
-    return _address(found, facts)
+    values = _meaning(name, facts)
+    for address in values.values():
+        if not facts.providers.get(address.partition("/")[0]):
+            return address
+    return _usable(*next(iter(values.items())), facts)
+
+
+def resolve_chain(name: str, facts: ModelFacts) -> tuple[str, ...]:
+    """Return every address that `name` means, in the order in which they are tried.
+
+    The key of a provider may be missing, unless there is only one address.
+    """
+    return _chain_of(_meaning(name, facts), facts)
+
+
+def resolve_targets(values: Sequence[str], facts: ModelFacts) -> tuple[str, ...]:
+    """Return the addresses of a rule's targets: names of the map, or values of it."""
+    found: dict[str, str] = {}
+    for value in values:
+        found |= _addresses(facts.table.get(value, value), facts)
+    return _chain_of(found, facts)
+
+
+def check_key(address: str, facts: ModelFacts) -> None:
+    """Raise `UnknownModel` if the key of the provider is not set."""
+    _usable(address, address, facts)
 
 
 def explain_name(name: str, facts: ModelFacts) -> str:
@@ -144,20 +150,57 @@ def is_claude_name(name: str) -> bool:
 # ── the rules of `resolve` ──
 
 
-def _nameless(facts: ModelFacts) -> str:
-    found = facts.default or facts.demo
+def _meaning(name: str, facts: ModelFacts) -> dict[str, str]:
+    """Return what `name` means, as written in the map or by the client, with its addresses."""
+    if name in facts.table:
+        return _addresses(facts.table[name], facts)
+    if not name.strip():
+        return _nameless(facts)
+    found = _listed(name, facts)
+    name = _LARGE.sub("", name) or name
+    found = found or _addressed(name, facts)
+    if found:
+        return {name: found}
+    if name.startswith(_GOOGLE) and name != _GOOGLE:
+        return _meaning(name.removeprefix(_GOOGLE), facts)
+    if _misspelt_provider(name, facts, cutoff=0.9):
+        raise _unknown(name, facts)
+    if entry := _table_entry(name, facts.table):
+        return _addresses(entry, facts)
+    if facts.fixed and facts.default:
+        return _addresses(facts.table.get("default", facts.default), facts)
+    found = _by_vendor(name, facts)
+    if not found and facts.silent:
+        found = f"{facts.silent}/{name}"
+    if not found:
+        raise _unknown(name, facts)
+    return _addresses(found, facts)
+
+
+def _chain_of(values: dict[str, str], facts: ModelFacts) -> tuple[str, ...]:
+    if len(values) == 1:
+        return (_usable(*next(iter(values.items())), facts),)
+    return tuple(dict.fromkeys(values.values()))
+
+
+def _nameless(facts: ModelFacts) -> dict[str, str]:
+    found = facts.table.get("default") or facts.default or facts.demo
     if not found:
         raise UnknownModel(
             f"the request names no model, and there is no default. {_next_step(facts)}",
             where="model",
         )
-    return _address(found, facts)
+    return _addresses(found, facts)
+
+
+def _addresses(entry: str | tuple[str, ...], facts: ModelFacts) -> dict[str, str]:
+    """Return the values of an entry of the map, or a default, with the address of each."""
+    values = (entry,) if isinstance(entry, str) else entry
+    return {value: _address(value, facts) for value in values}
 
 
 def _address(value: str, facts: ModelFacts) -> str:
-    """Return the address for a value of the map or for a default."""
-    found = _listed(value, facts) or _addressed(value, facts)
-    return _usable(value, found or f"{facts.owner}/{value}", facts)
+    return _listed(value, facts) or _addressed(value, facts) or f"{facts.owner}/{value}"
 
 
 def _usable(name: str, address: str, facts: ModelFacts) -> str:
@@ -206,13 +249,20 @@ def _is_local_tag(provider: str, tag: str, facts: ModelFacts) -> bool:
     return provider not in facts.configured and _TAG.fullmatch(tag) is not None
 
 
-def _table_entry(name: str, table: Mapping[str, str]) -> str:
+def _table_entry(name: str, table: Mapping[str, str | tuple[str, ...]]) -> str | tuple[str, ...]:
+    """Return the entry of the map for an alias, a tier, or a pattern such as `gpt-*`."""
     aliases = {_plain(entry): address for entry, address in table.items() if entry != "default"}
     plain = _plain(name)
     found = aliases.get(plain) or aliases.get(plain.removeprefix(CLAUDE), "")
-    if found or not is_claude_name(name):
+    if found:
         return found
-    return next((table[tier] for tier in TIERS if tier in plain and tier in table), "")
+    if is_claude_name(name):
+        found = next((table[tier] for tier in TIERS if tier in plain and tier in table), "")
+    if found:
+        return found
+    # Of several patterns, the longest is the most specific one.
+    patterns = sorted((entry for entry in table if "*" in entry), key=len, reverse=True)
+    return next((table[entry] for entry in patterns if fnmatchcase(plain, entry.lower())), "")
 
 
 def _plain(name: str) -> str:
@@ -280,7 +330,8 @@ def _nearest(name: str, facts: ModelFacts) -> Iterator[str]:
         yield f"{near}/{model}"
         return
     known = {entry.lower(): entry for entry in facts.listed}
-    known |= {entry.lower(): entry for entry in facts.table if entry != "default"}
+    named = (entry for entry in facts.table if entry != "default" and "*" not in entry)
+    known |= {entry.lower(): entry for entry in named}
     for entry in get_close_matches(name.lower(), known, n=3, cutoff=0.6):
         yield known[entry]
     if not model and ":" not in word:

@@ -6,6 +6,7 @@ one; otherwise it grows exponentially from half a second, with jitter.
 """
 
 from toolbridge.core.messages import Problem
+from toolbridge.policy.failures import classify
 
 ATTEMPTS = 3
 FIRST_WAIT = 0.5
@@ -13,44 +14,36 @@ LONGEST_WAIT = 8.0
 PATIENCE = 30.0
 """Seconds. With a longer Retry-After the error goes to the client, which can decide to wait."""
 
-_TRANSIENT = frozenset(
-    {
-        "rate_limited",
-        "overloaded",
-        "broken_wire",
-        "truncated",
-        "unreachable",
-        "timed_out",
-        "broken_call",
-    }
-)
-# 408 Request Timeout, 409 Conflict (a lock) and 425 Too Early (RFC 8470) are temporary, and so are
-# 5xx, except 501 Not Implemented and 505 HTTP Version Not Supported. A 429 is `rate_limited`; one that
-# is `rejected` means that no credit is left (OpenAI, error codes: `insufficient_quota`).
-_TRANSIENT_STATUSES = frozenset({408, 409, 425})
-_PERMANENT_STATUSES = frozenset({501, 505})
+SHORT_PATIENCE = 5.0
+"""The same where another provider can answer instead."""
+
+_TRANSIENT = frozenset({"rate_limit", "overload", "connection", "broken_answer"})
 
 
 def is_permanent(problem: Problem) -> bool:
-    """Return whether a retry would fail in the same way.
-
-    A rejection without a status came inside a stream: the provider had accepted the request, so
-    that the error is the server's and temporary.
-    """
-    if problem.kind in _TRANSIENT:
-        return False
-    if problem.kind != "rejected" or problem.status in _PERMANENT_STATUSES:
-        return True
-    return 0 < problem.status < 500 and problem.status not in _TRANSIENT_STATUSES
+    """Return whether a retry with the same provider would fail in the same way."""
+    return classify(problem) not in _TRANSIENT
 
 
 def may_retry(
-    problem: Problem, *, attempt: int, content_sent: bool, attempts: int = ATTEMPTS
+    problem: Problem,
+    *,
+    attempt: int,
+    content_sent: bool,
+    attempts: int = ATTEMPTS,
+    has_next: bool = False,
 ) -> bool:
-    """Return whether to retry after attempt number `attempt` (from 1) has failed."""
+    """Return whether to retry after attempt number `attempt` (from 1) has failed.
+
+    Where another provider is next, the same one is not asked again after a timeout, nor while
+    nothing listens at its address.
+    """
     if content_sent or attempt >= attempts or is_permanent(problem):
         return False
-    return problem.retry_after is None or problem.retry_after <= PATIENCE
+    if has_next and (problem.permanent or problem.kind == "timed_out"):
+        return False
+    patience = SHORT_PATIENCE if has_next else PATIENCE
+    return problem.retry_after is None or problem.retry_after <= patience
 
 
 def wait(problem: Problem, attempt: int, dice: float) -> float:

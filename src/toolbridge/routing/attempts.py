@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from toolbridge.core import events as ev
-from toolbridge.core.errors import ToolbridgeError, Truncated, error_of
+from toolbridge.core.errors import TimedOut, ToolbridgeError, Truncated, error_of
 from toolbridge.core.fold import Fold, collect, without_cut_calls
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Message, Problem
@@ -41,6 +41,10 @@ class SendableRequest(Protocol):
     route: Route
     retries_empty: bool
     """Whether the request is repeated once after an answer without any content."""
+    streams: bool
+    """Whether content arrives while it is generated; `first_byte_timeout` applies only then."""
+    needs_other_api: bool
+    """Whether the provider has rejected the request because of its API."""
 
     def source(self, ids: Ids) -> Source:
         """Return the source of a new answer; the request is sent at its first read."""
@@ -73,6 +77,13 @@ class AnswerAttempts:
         self._seed = self._trace.seed
         self._pause = pause
         self.attempts = 0
+        self.has_next = False
+        """Whether another provider can answer instead: then the waits are short."""
+
+    @property
+    def needs_other_api(self) -> bool:
+        """Whether the request can be prepared again for another API of the provider."""
+        return self._request.needs_other_api
 
     @property
     def maker(self) -> str:
@@ -148,7 +159,10 @@ class AnswerAttempts:
             return False
         if self.attempts > self._request.route.retries:
             return False
-        if not may_retry(problem, attempt=self.attempts, content_sent=False):
+        allowed = may_retry(
+            problem, attempt=self.attempts, content_sent=False, has_next=self.has_next
+        )
+        if not allowed:
             return False
         delay = wait(problem, self.attempts, random.random())  # noqa: S311  jitter
         self._trace.failed(problem, f"sent again after {delay:.1f} s")
@@ -160,7 +174,8 @@ class AnswerAttempts:
         request = self._request
         again = request.retries_empty and request.route.retries and self.attempts == 1
         source = request.source(Ids(self._seed))
-        return _Attempt(source, request.stages(self._seed), bare=not again)
+        limits = AttemptLimits.of(request)
+        return _Attempt(source, request.stages(self._seed), bare=not again, limits=limits)
 
 
 class KnownAnswer:
@@ -168,6 +183,8 @@ class KnownAnswer:
 
     aborts = False
     maker = ""
+    needs_other_api = False
+    has_next = False
 
     def __init__(self, events: Batch) -> None:
         self._events = events
@@ -179,14 +196,60 @@ class KnownAnswer:
         return collect(self._events)
 
 
+class AttemptLimits:
+    """The time limits of one attempt: until its first content, and until its end."""
+
+    def __init__(self, provider: str, first: float, total: float) -> None:
+        self._provider = provider
+        self._first = first
+        self._total = total
+        self._started = asyncio.get_running_loop().time()
+
+    @classmethod
+    def of(cls, request: SendableRequest) -> "AttemptLimits | None":
+        """Return the limits that the provider's settings have; None for none."""
+        config = request.route.provider_config
+        first = config.first_byte_timeout if request.streams else 0.0
+        if not first and not config.total_timeout:
+            return None
+        return cls(request.route.provider, first, config.total_timeout)
+
+    async def read(self, source: Source, *, has_content: bool) -> Batch | None:
+        """Read from `source` within the limits; raise `TimedOut`."""
+        first = 0.0 if has_content else self._first
+        bounds = [seconds for seconds in (first, self._total) if seconds]
+        if not bounds:
+            return await source.read()
+        least = min(bounds)
+        try:
+            async with asyncio.timeout_at(self._started + least):
+                return await source.read()
+        except TimeoutError:
+            waited = "no content" if least == first else "no complete answer"
+            setting = "first_byte_timeout" if least == first else "total_timeout"
+            raise TimedOut(
+                f"{self._provider} sent {waited} within {least:g} s; raise `{setting}` of the "
+                "provider if the model needs longer",
+                provider=self._provider,
+            ) from None
+
+
 class _Attempt:
     """The events of one attempt, held back until there is content.
 
     A failure before any content is raised; a later one is returned as an event.
     """
 
-    def __init__(self, source: Source, stages: AnswerStages, *, bare: bool) -> None:
+    def __init__(
+        self,
+        source: Source,
+        stages: AnswerStages,
+        *,
+        bare: bool,
+        limits: AttemptLimits | None = None,
+    ) -> None:
         self._source = source
+        self._limits = limits
         self._stages = stages
         self._bare = bare
         """Whether an answer without any content is accepted."""
@@ -198,7 +261,7 @@ class _Attempt:
         """Return the next events, None at the end."""
         while not self._over:
             try:
-                piece = await self._source.read()
+                piece = await self._read()
                 batch = [] if piece is None else self._stages.feed_all(piece)
             except ToolbridgeError as error:
                 if not self.has_content:
@@ -217,6 +280,11 @@ class _Attempt:
                 held, self._held = self._held, []
                 return held
         return None
+
+    async def _read(self) -> Batch | None:
+        if self._limits is None:
+            return await self._source.read()
+        return await self._limits.read(self._source, has_content=self.has_content)
 
     async def close(self) -> None:
         """Close the connection unless all was read, so that the provider stops generating."""

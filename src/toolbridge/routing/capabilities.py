@@ -36,10 +36,12 @@ class LiveModel(msgspec.Struct, frozen=True):
     engine: str = ""
     template: str = ""
     """The hash of the model's chat template."""
+    slots: int = 0
+    """The number of prompts that the server keeps at the same time."""
 
 
 def of_engine(found: EngineModel, engine: str) -> LiveModel:
-    return LiveModel(found.known, engine, found.template)
+    return LiveModel(found.known, engine, found.template, found.slots)
 
 
 def of_ollama(shown: ModelDetails) -> LiveModel:

@@ -202,7 +202,8 @@ class Charge:
 
     def __init__(self, charges: Charges, route: Route, asked: Asked, at: float) -> None:
         self._charges = charges
-        self._route = route
+        self.route = route
+        """The route that answers; a chain may change it."""
         self._asked = asked
         self._at = at
         self.reservation: Reservation | None = None
@@ -256,7 +257,7 @@ class Charge:
             report(await self._priced(message, usage), estimated)
 
     async def _priced(self, message: Message, usage: Usage) -> Message:
-        return await priced(msgspec.structs.replace(message, usage=usage), self._route, self._at)
+        return await priced(msgspec.structs.replace(message, usage=usage), self.route, self._at)
 
 
 def _refusal(key: KeyRecord, found: KeyLimitReached, now: float) -> RateLimited:

@@ -6,11 +6,20 @@ It sends no requests: `discovery.Discovery` keeps the lists, and `models.ModelRo
 when they are needed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from toolbridge.config import Config, ModelConfig, ProviderConfig
 from toolbridge.core.errors import UnknownModel
-from toolbridge.policy.models import ModelFacts, explain_name, resolve, split_address
+from toolbridge.map_settings import addresses_of
+from toolbridge.policy.models import (
+    ModelFacts,
+    check_key,
+    explain_name,
+    resolve,
+    resolve_chain,
+    resolve_targets,
+    split_address,
+)
 from toolbridge.routing.discovery import DEMO_ADDRESS, Discovery
 from toolbridge.routing.nodes import NODE, model_of, short_name
 from toolbridge.routing.providers import DEMO, OLLAMA, missing_key
@@ -41,25 +50,36 @@ class ModelNames:
         """Return the rule by which `name` is resolved."""
         return explain_name(name, self._facts())
 
+    def resolve_targets(self, values: Sequence[str]) -> tuple[str, ...]:
+        """Return the addresses of a rule's targets, which are read like values of the map."""
+        return resolve_targets(values, self._facts())
+
+    def resolve_chain(self, name: str) -> tuple[str, ...]:
+        """Return every address that `name` means, in the order in which they are tried."""
+        return resolve_chain(name, self._facts())
+
+    def check_key(self, address: str) -> None:
+        """Raise `UnknownModel` if the key of the provider is not set."""
+        check_key(address, self._facts())
+
     def configured_default(self) -> str:
         """Return the address of the default that the user set in `[map]`."""
         try:
             return self.resolve("default")
         except UnknownModel:  # its key is missing: the first request reports it
-            return self._config.map["default"]
+            return addresses_of(self._config.map["default"])[0]
 
     def is_direct(self, name: str) -> bool:
         """Return whether `name` names its provider, so that no list of models is needed."""
         if name in self._config.map:
-            return self._config.map[name].partition("/")[0] in self._provider_configs
+            values = addresses_of(self._config.map[name])
+            return all(value.partition("/")[0] in self._provider_configs for value in values)
         provider, slash, _ = name.partition("/")
         return bool(slash) and provider in {*self._config.providers, DEMO, OLLAMA}
 
     def ollama_providers(self) -> list[str]:
         """Return the Ollama servers in use: configured, discovered, or named in the map."""
-        addresses = (*self._config.map.values(), self._discovery.found.default)
-        used = {address.partition("/")[0] for address in addresses}
-        used |= self._config.providers.keys()
+        used = self._used()
         # A server that has only embedding models is not the default, but serves those.
         used |= self._discovery.names.keys()
         return [
@@ -68,13 +88,20 @@ class ModelNames:
 
     def list_providers(self) -> list[str]:
         """Return the other providers in use whose lists of models can be asked for."""
-        addresses = (*self._config.map.values(), self._discovery.found.default)
-        used = {address.partition("/")[0] for address in addresses} | self._config.providers.keys()
+        used = self._used()
         return [
             name
             for name in self._provider_configs
             if name in used and not self._missing_keys[name] and self._discovery.has_list(name)
         ]
+
+    def _used(self) -> set[str]:
+        """Return the providers that are configured, or named in the map or in a rule."""
+        mapped = (value for entry in self._config.map.values() for value in addresses_of(entry))
+        named = (target.model for rule in self._config.routes for target in rule.targets)
+        own = (self._discovery.found.default, self._config.describe_images)
+        addresses = (*mapped, *named, *own)
+        return {address.partition("/")[0] for address in addresses} | self._config.providers.keys()
 
     def local_providers(self) -> list[str]:
         """Return those of them that run on servers of the user, whose names need no provider."""
@@ -104,7 +131,8 @@ class ModelNames:
             listed=dict(self._listed()),
             providers=self._missing_keys,
             configured=config.providers,
-            default=config.map.get("default") or ("" if found.nothing else found.default),
+            default=addresses_of(config.map.get("default", ""))[0]
+            or ("" if found.nothing else found.default),
             fixed="default" in config.map,
             demo=DEMO_ADDRESS if found.nothing else "",
             owner=self._default_provider(),

@@ -8,7 +8,7 @@ the default model come from `discovery.py`.
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -46,6 +46,8 @@ ROUTES_KEPT = 30.0
 """Seconds for which a route is cached, before its provider is asked for the model's details again."""
 _MAX_ROUTES = 256
 """Cached routes; a client may send any number of different names."""
+_TARGET = "\0"
+"""Begins the keys of rules' targets among the cached chains; no client's name contains it."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -62,6 +64,8 @@ class Route(msgspec.Struct, frozen=True):
     """The engine of the server, such as `llama.cpp` or `vllm`, as far as it is known."""
     template: str = ""
     """The hash of the model's chat template, where the server shows it (llama.cpp)."""
+    slots: int = 0
+    """The number of slots of the server (llama.cpp); 0 if it has none or they are unknown."""
     endpoint: CloudEndpoint | None = None
     """Signs the requests of a provider in a cloud; None for every other."""
 
@@ -132,7 +136,10 @@ class ModelRoutes:
         """Every provider: the configured ones, then the built-in ones."""
         self._discovery = Discovery(config, self.provider_configs, upstream, env)
         self._names = ModelNames(config, self.provider_configs, self._discovery, env)
+        self._chains: dict[str, tuple[float, tuple[str, ...]]] = {}
+        """Name → the time and the addresses that it means."""
         self._routes: dict[str, tuple[float, Route]] = {}
+        """Address → the time and its route."""
         self._pinned: dict[str, Route] = {}
         self._upstream = upstream
         self._endpoints: dict[str, CloudEndpoint | None] = {}
@@ -144,12 +151,16 @@ class ModelRoutes:
             await self._refresh_lists("default")
             self._discovery.use_configured(self._names.configured_default())
         elif await self._discovery.discover():
-            self._routes.clear()
+            self._forget_routes()
 
     async def _rediscover(self) -> None:
         """Search again at intervals while only the demo model can answer."""
         if "default" not in self._config.map and await self._discovery.rediscover():
-            self._routes.clear()
+            self._forget_routes()
+
+    def _forget_routes(self) -> None:
+        self._chains.clear()
+        self._routes.clear()
 
     @property
     def default(self) -> str:
@@ -162,28 +173,69 @@ class ModelRoutes:
         return self._discovery.found.how
 
     async def route(self, name: str) -> Route:
-        """Return the route of a request for model `name`; raise `UnknownModel` without one."""
+        """Return the first route of a request for model `name`; raise `UnknownModel` without one."""
+        return await self.first_route(await self.addresses(name))
+
+    async def first_route(self, addresses: Sequence[str]) -> Route:
+        """Return the route of the first address that can be used; raise the first error."""
+        first: ToolbridgeError | None = None
+        for address in addresses:
+            try:
+                return await self.route_at(address)
+            except ToolbridgeError as error:
+                first = first or error
+        raise first or UnknownModel("there is no address to send the request to", where="model")
+
+    async def addresses(self, name: str) -> tuple[str, ...]:
+        """Return the addresses that `name` means, in the order in which they are tried."""
         check_model_name(name)
         if (pinned := self._pinned.get(name)) is not None:
-            return pinned
+            return (pinned.address,)
+        return await self._chain(name, (name,), lambda: self._names.resolve_chain(name))
+
+    async def target_addresses(self, values: Sequence[str]) -> tuple[str, ...]:
+        """Return the addresses of a rule's targets, which are read like values of the map."""
+        key = _TARGET.join(("", *values))
+        return await self._chain(key, values, lambda: self._names.resolve_targets(values))
+
+    async def _chain(
+        self, key: str, names: Sequence[str], resolve: Callable[[], tuple[str, ...]]
+    ) -> tuple[str, ...]:
         await self._rediscover()
         now = asyncio.get_running_loop().time()
-        kept = self._routes.get(name)
+        kept = self._chains.get(key)
         if kept is not None and now - kept[0] < ROUTES_KEPT:
             return kept[1]
-        await self._refresh_lists(name)
-        route = await self._find(self._names.resolve(name))
+        for name in names:
+            await self._refresh_lists(name)
+        chain = resolve()
+        if len(self._chains) > _MAX_ROUTES:
+            self._chains.clear()
+        self._chains[key] = (now, chain)
+        return chain
+
+    async def route_at(self, address: str) -> Route:
+        """Return the route of an address; raise `UnknownModel` if it cannot be used."""
+        if (pinned := self._pinned.get(address)) is not None:
+            return pinned
+        now = asyncio.get_running_loop().time()
+        kept = self._routes.get(address)
+        if kept is not None and now - kept[0] < ROUTES_KEPT:
+            return kept[1]
+        self._names.check_key(address)
+        route = await self._find(address)
         if len(self._routes) > _MAX_ROUTES:
             self._routes.clear()
-        self._routes[name] = (now, route)
+        self._routes[address] = (now, route)
         return route
 
     def address(self, name: str) -> str:
-        """Return the address that `name` means, without a request to any provider."""
+        """Return the first address that `name` means, without a request to any provider."""
         check_model_name(name)
-        kept = self._routes.get(name)
-        if kept is not None:
-            return kept[1].address
+        kept = self._chains.get(name)
+        if kept is not None and len(kept[1]) == 1:
+            route = self._routes.get(kept[1][0])
+            return route[1].address if route else kept[1][0]
         try:
             return self._names.resolve(name)
         except UnknownModel:  # it may be in a list that was not fetched yet
@@ -191,7 +243,7 @@ class ModelRoutes:
 
     def pin(self, name: str, route: Route) -> None:
         """Use `route` for `name` from now on, without asking any provider."""
-        self._pinned[name] = route
+        self._pinned[name] = self._pinned[route.address] = route
 
     def explain_name(self, name: str) -> str:
         """Return the rule by which `name` is resolved, as the lists of models are now."""
@@ -215,6 +267,7 @@ class ModelRoutes:
             facts=facts,
             engine=live.engine,
             template=live.template,
+            slots=live.slots,
             endpoint=self._endpoint(provider) if provider_config.cloud else None,
         )
         others = {api: _in_api(route, api) for api in provider_config.other_apis}
@@ -272,15 +325,22 @@ class ModelRoutes:
         found: list[str] = []
         for name in self._config.map:
             try:
-                provider, _, model = self._names.resolve(name).partition("/")
+                chain = self._names.resolve_chain(name)
             except UnknownModel as error:
                 found.append(f"{name}: {error.problem.text}")
                 continue
-            if self.provider_configs[provider].api == OLLAMA and (
-                problem := self._missing_model(provider, model)
-            ):
-                found.append(f"{name}: {problem}")
+            found += [f"{name}: {why}" for address in chain if (why := self._trouble(address))]
         return found
+
+    def _trouble(self, address: str) -> str:
+        """Return why an address of the map cannot be used; empty if nothing is known against it."""
+        provider, _, model = address.partition("/")
+        try:
+            self._names.check_key(address)
+        except UnknownModel as error:
+            return error.problem.text
+        ollama = self.provider_configs[provider].api == OLLAMA
+        return self._missing_model(provider, model) if ollama else ""
 
     def _missing_model(self, provider: str, model: str) -> str:
         """Return why an Ollama server cannot serve `model`; empty if it can."""
@@ -297,7 +357,7 @@ class ModelRoutes:
         offered, served = await asyncio.gather(self._offered(), self._served())
         found: dict[str, ListedModel] = {}
         for name in self._config.map:
-            if name != "default":
+            if name != "default" and "*" not in name:
                 found[name] = self._entry(name, self.address(name))
         for address in self._config.models:
             found.setdefault(address, self._entry(address, address))

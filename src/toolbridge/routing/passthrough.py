@@ -106,6 +106,7 @@ class PassthroughRequest:
         self._upstream = upstream
         self._request = request
         self._framing = framing
+        self.streams = framing != "whole"
         self._client = client
         self._corrections = corrections
         self._losses: tuple[Loss, ...] = ()
@@ -120,7 +121,7 @@ class PassthroughRequest:
             attempt.passed_through = True
             attempt.losses = self._losses
         opening = RequestSender(self._upstream, self.route, request, self._client.head, trace)
-        source = PassthroughSource(opening, ids, self.passed, stream=self._framing != "whole")
+        source = PassthroughSource(opening, ids, self.passed, stream=self.streams)
         return source if self._corrections is None else self._corrections.confirming(source)
 
     def stages(self, _: bytes) -> AnswerStages:

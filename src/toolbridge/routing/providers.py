@@ -20,6 +20,8 @@ from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Request, Text, Turn
 from toolbridge.environment import CALLER
+from toolbridge.map_settings import addresses_of
+from toolbridge.policy.routing_rules import check_rules
 from toolbridge.routing.nodes import NODE, check_node_quirks, read_node_settings
 from toolbridge.routing.provider_urls import fill_variables, unset_variables
 from toolbridge.upstream.clouds.available import missing_credentials
@@ -49,6 +51,7 @@ def find_providers(config: Config, env: Mapping[str, str]) -> dict[str, Provider
         if (url := env.get(variable)) and name not in config.providers:
             found[name] = msgspec.structs.replace(found[name], url=url)
     _check_map(config, found)
+    check_rules(config.routes, found)
     _check_dialects(config)
     _check_tool_modes(config)
     return found
@@ -81,14 +84,15 @@ def _check_map(config: Config, provider_configs: Mapping[str, ProviderConfig]) -
 
     Any other word before a slash may be part of a model's own name (`meta-llama/…`).
     """
-    for name, address in config.map.items():
-        provider, slash, _ = address.partition("/")
-        near = get_close_matches(provider, provider_configs, 1, cutoff=0.9)
-        if slash and near and provider not in provider_configs:
-            raise ConfigError(
-                f"there is no provider {provider!r}; did you mean {near[0]!r}?",
-                where=f"map.{name}",
-            )
+    for name, entry in config.map.items():
+        for address in addresses_of(entry):
+            provider, slash, _ = address.partition("/")
+            near = get_close_matches(provider, provider_configs, 1, cutoff=0.9)
+            if slash and near and provider not in provider_configs:
+                raise ConfigError(
+                    f"there is no provider {provider!r}; did you mean {near[0]!r}?",
+                    where=f"map.{name}",
+                )
 
 
 def _check_dialects(config: Config) -> None:

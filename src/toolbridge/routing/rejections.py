@@ -12,6 +12,8 @@ from email.utils import parsedate_to_datetime
 import msgspec
 
 from toolbridge.core.errors import BrokenWire, ConfigError, ToolbridgeError, error_of
+from toolbridge.core.json import Json, maybe_object
+from toolbridge.core.retry_after import read_wait
 from toolbridge.routing.models import Route
 from toolbridge.upstream.http import Incoming
 
@@ -20,6 +22,8 @@ LONGEST_TEXT = 4000
 _PAGE = re.compile(rb"\s*<(!doctype|html|head|body|\?xml|h1|center)\b", re.IGNORECASE)
 _HIDDEN = re.compile(r"<(script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"<[^<>]*>")
+_RESETS = ("anthropic-ratelimit-unified-reset", "x-ratelimit-reset")
+"""Headers with the time at which a limit ends: Claude subscriptions (seconds), OpenRouter (ms)."""
 
 
 def check_status(incoming: Incoming, provider: str) -> None:
@@ -72,14 +76,33 @@ def rejected(incoming: Incoming, body: bytes, route: Route) -> ToolbridgeError:
         if status in {404, 405}:
             return ConfigError(f"{text}; check its `url`")
         body = text.encode()
-    headers = _headers(incoming.headers)
+    headers = _headers({**_headers_behind(body), **incoming.headers})
     problem = route.codec.decode_rejection(status, headers, body)
+    if problem.retry_after is None and problem.kind == "rate_limited":
+        problem = msgspec.structs.replace(problem, retry_after=read_wait(problem.text))
     if route.endpoint is not None:
         problem = route.endpoint.explain(problem, status, headers, body)
     text = problem.text[:LONGEST_TEXT]
     if provider not in text and problem.kind != "context_overflow":
         text = f"{provider}: {text}"
     return error_of(msgspec.structs.replace(problem, provider=provider, text=text))
+
+
+def _headers_behind(body: bytes) -> dict[str, str]:
+    """Return the headers that OpenRouter writes into an error, such as `X-RateLimit-Reset`."""
+    found: Json = maybe_object(body)
+    for name in ("error", "metadata", "headers"):
+        found = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        return {}
+    return {name: value for name, value in found.items() if isinstance(value, str)}
+
+
+def _epoch(value: str) -> float:
+    """Return the time in a header, in seconds or milliseconds since 1970; 0 for any other value."""
+    if not value.isdecimal() or len(value) not in {10, 13}:
+        return 0.0
+    return int(value) / (1000 if len(value) == 13 else 1)
 
 
 def _words(page: bytes) -> str:
@@ -91,6 +114,11 @@ def _words(page: bytes) -> str:
 def _headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return `headers` with `retry-after` in seconds (RFC 9110 also allows a date)."""
     shown = {name.lower(): value for name, value in headers.items()}
+    if "retry-after" not in shown and "retry-after-ms" not in shown:
+        for name in _RESETS:
+            if reset := _epoch(shown.get(name, "")):
+                shown["retry-after"] = str(max(0, round(reset - time.time())))
+                return shown
     try:
         then = parsedate_to_datetime(shown.get("retry-after", ""))
         shown["retry-after"] = str(max(0, round(then.timestamp() - time.time())))

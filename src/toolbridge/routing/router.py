@@ -10,26 +10,34 @@ import os
 from collections.abc import Mapping
 from copy import copy
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
 from toolbridge.accounting.calibrate import LEAST_SHARE, Calibration
 from toolbridge.accounting.count import count_simply, estimate_request
 from toolbridge.config import Config, ProviderConfig
-from toolbridge.core.errors import ToolbridgeError
-from toolbridge.core.messages import Loss, Request
+from toolbridge.core.errors import ConfigError, ToolbridgeError, Unsupported
+from toolbridge.core.messages import Loss, Message, Request
 from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import check_window, was_truncated
+from toolbridge.policy.routing_rules import has_images
 from toolbridge.routing.attempts import AnswerAttempts, Pause
 from toolbridge.routing.counting import ProviderCounts
+from toolbridge.routing.failover import AnswerChain, FindAddresses, OpenAttempts
 from toolbridge.routing.models import ModelRoutes, Route
+from toolbridge.routing.provider_health import ProviderHealth
 from toolbridge.routing.providers import config_for, is_first_party
+from toolbridge.routing.rules import RuleRoutes
 from toolbridge.routing.sources import ProviderConnections
 from toolbridge.routing.tool_modes import ToolModes, constraint_of
 from toolbridge.routing.translated import ClientSide, OnLosses, TranslatedRequest, ignore_losses
 from toolbridge.translate import RequestOptions
 from toolbridge.upstream.http import Upstream
+
+if TYPE_CHECKING:
+    from toolbridge.routing.image_describer import ImageDescriber
+    from toolbridge.routing.server_slots import ServerSlots, SlotPin
 
 Accuracy: TypeAlias = Literal["exact", "calibrated", "estimated", "words4", "chars4"]
 """The values of the header `x-toolbridge-token-count`."""
@@ -65,7 +73,11 @@ class Router:
         self.upstream = upstream
         self.sources = ProviderConnections(upstream, env)
         self.model_routes = ModelRoutes(config, upstream, env)
+        self.rules = RuleRoutes(config.routes, self.model_routes, estimate_request)
         self.tool_modes = ToolModes()
+        self.health = ProviderHealth()
+        self._describer = self._open_describer() if config.describe_images else None
+        self._slots: ServerSlots | None = None
         self._calibration = Calibration()
         self._provider_counts = ProviderCounts(upstream)
         self.pause: Pause = asyncio.sleep
@@ -78,8 +90,36 @@ class Router:
         router = copy(self)
         router.config = config
         router.model_routes = ModelRoutes(config, self.upstream, self._env)
-        router._provider_counts = ProviderCounts(self.upstream)  # noqa: SLF001  its own class
+        router.rules = RuleRoutes(config.routes, router.model_routes, estimate_request)
+        router._describer = router._open_describer() if config.describe_images else None  # noqa: SLF001  its own class
+        router._provider_counts = ProviderCounts(self.upstream)  # noqa: SLF001
         return router
+
+    def chain(
+        self,
+        name: str,
+        open_attempts: OpenAttempts,
+        caller: str = "",
+        find: FindAddresses | None = None,
+    ) -> AnswerChain:
+        """Return the answer of the first model that gives one, of those that `name` means.
+
+        `find` returns the addresses if the request itself selects them. Requests of the same
+        `caller` wait in one line where a provider has `max_in_flight`.
+        """
+        find = find or partial(self.rules.addresses, Request(model=name))
+        return AnswerChain(self.model_routes, self.health, find, open_attempts, caller)
+
+    async def first_route(self, name: str) -> Route:
+        """Return the route that a request for `name` is sent to first."""
+        addresses = await self.rules.addresses(Request(model=name))
+        for address in addresses if len(addresses) > 1 else ():
+            if not self.health.passed_over(address):
+                try:
+                    return await self.model_routes.route_at(address)
+                except ToolbridgeError:
+                    continue
+        return await self.model_routes.first_route(addresses)
 
     def count(self, request: Request, address: str) -> TokenCount:
         """Return the input tokens of `request` for a model, without asking its provider."""
@@ -92,6 +132,12 @@ class Router:
         shown = count_simply(request, provider_config.counting)
         return TokenCount(tokens, raw, shown, provider_config.counting, sure)
 
+    async def address(self, request: Request, client_headers: Mapping[str, str]) -> str:
+        """Return the address of the model for `request`, without asking a provider if possible."""
+        if not self.config.routes:
+            return self.model_routes.address(request.model)
+        return (await self.rules.choose(request, client_headers)).addresses[0]
+
     async def count_exactly(
         self, request: Request, address: str, headers: Mapping[str, str]
     ) -> int | None:
@@ -101,7 +147,8 @@ class Router:
         if provider_config.counting != "auto" or not may_count:
             return None
         try:
-            route = await self.model_routes.route(request.model)
+            name = address if self.config.routes else request.model
+            route = await self.model_routes.route(name)
         except ToolbridgeError:  # such as a missing key, which the request for an answer reports
             return None
         options = self._options(request, route, 0, attaches=True)
@@ -172,12 +219,50 @@ class Router:
     ) -> AnswerAttempts:
         own = route.settings.heal
         heal = self.config.heal if own is None else own
+        if route.slots > 1:
+            client = msgspec.structs.replace(client, pin=self._pin(request, route, client))
+        if self._describer is not None:
+            client = msgspec.structs.replace(client, describer=self._describer)
         if request.tools:
             client = msgspec.structs.replace(client, tools=partial(self.tool_modes.note, route))
         sendable = TranslatedRequest(
             self.sources, route, request, options, heal=heal, client=client
         )
         return AnswerAttempts(sendable, client.trace, self.pause)
+
+    def _open_describer(self) -> "ImageDescriber":
+        from toolbridge.routing.image_describer import ImageDescriber
+
+        return ImageDescriber(self.config.describe_images, self._ask)
+
+    def _pin(self, request: Request, route: Route, client: ClientSide) -> "SlotPin | None":
+        """Return the pin of a request to a server with several slots."""
+        if self._slots is None:
+            from toolbridge.routing.server_slots import ServerSlots
+
+            self._slots = ServerSlots()
+        return self._slots.pin(request, route, client.routing)
+
+    async def _ask(self, model: str, request: Request) -> Message:
+        """Return the answer to a request of the gateway itself."""
+        found = await self.model_routes.target_addresses((model,))
+        route = await self.model_routes.first_route(found)
+        if not route.target.can("vision"):
+            raise ConfigError(f"{route.address} accepts no images", where="describe_images")
+        options = self._options(request, route, 0, attaches=True)
+        lost: list[Loss] = []
+        client = ClientSide(losses=lost.extend)
+        asked = TranslatedRequest(self.sources, route, request, options, heal=0, client=client)
+        if dropped := [loss for loss in lost if loss.what.startswith("turns")]:
+            # Without the image, the model would describe something that it has not seen.
+            raise Unsupported(f"{route.address} does not accept it: {dropped[0].why}")
+        return await AnswerAttempts(asked).message()
+
+    def describes(self, request: Request, route: Route) -> bool:
+        """Return whether the images of `request` are described for its model."""
+        if self._describer is None or route.target.can("vision"):
+            return False
+        return has_images(request)
 
     async def close(self) -> None:
         """Close the connections to nodes; the owner of `upstream` closes that."""

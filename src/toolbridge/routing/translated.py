@@ -7,18 +7,20 @@ Both are reported as losses.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import dumps
+from toolbridge.core.json import JsonObject, dumps
 from toolbridge.core.messages import Loss, Problem, Request, Text
 from toolbridge.history.prefix import strip_volatile
 from toolbridge.policy.downgrade import MissingFeature, missing_feature, without_thoughts
 from toolbridge.policy.rescue import is_unparsed
+from toolbridge.policy.routing_rules import has_images
 from toolbridge.policy.tool_modes import (
     ModeOutcome,
     ToolMode,
@@ -49,6 +51,10 @@ from toolbridge.translate import (
     plan,
 )
 
+if TYPE_CHECKING:
+    from toolbridge.routing.image_describer import ImageDescriber
+    from toolbridge.routing.server_slots import SlotPin
+
 OnLosses: TypeAlias = Callable[[tuple[Loss, ...]], None]
 
 
@@ -67,6 +73,12 @@ class ClientSide(msgspec.Struct, frozen=True):
     """Called with the headers of each response of the provider."""
     raw: Callable[[Batch], None] | None = None
     """Called with the provider's events as they were decoded, before any stage."""
+    routing: Mapping[str, str] = {}
+    """The client's headers that routing reads (`policy.session_key`)."""
+    pin: "SlotPin | None" = None
+    """Takes a slot of a llama.cpp server for the request."""
+    describer: "ImageDescriber | None" = None
+    """Describes images for a model that accepts none."""
     tools: Callable[[ToolMode, ModeOutcome], None] | None = None
     """Called with how a tool mode did in the answer, where the answer shows it."""
     trace: ExchangeTrace | None = None
@@ -77,6 +89,8 @@ class TranslatedRequest:
     """A request encoded for the provider's API, whose answer is decoded and healed."""
 
     retries_empty = True
+    streams = True
+    needs_other_api = False
 
     def __init__(
         self,
@@ -99,19 +113,44 @@ class TranslatedRequest:
         self._parser_avoided = False
         self._adapted: tuple[Loss, ...] = ()
         self._losses: tuple[Loss, ...] = ()
+        self._described: tuple[Loss, ...] | None = None
+        """The losses of describing the images; None before that."""
         self._plan = self._prepare()
 
     def source(self, ids: Ids) -> Source:
-        trace = self._client.trace
-        if trace is not None:
-            self._note_attempt(trace)
-        source = self._sources.source(self.route, self._plan, ids, self._client.head, trace)
+        describer = self._client.describer
+        if describer is None or self._described is not None:
+            return self._source(ids)
+        if self.route.target.can("vision") or not has_images(self._request):
+            return self._source(ids)
+        return describer.source(partial(self._described_source, describer, ids))
+
+    async def _described_source(self, describer: "ImageDescriber", ids: Ids) -> Source:
+        self._request, self._described = await describer.describe(self._request)
+        self._plan = self._prepare()
+        return self._source(ids)
+
+    def _source(self, ids: Ids) -> Source:
+        pin = self._client.pin
+        pinned = pin is not None and pin.field not in self._plan.outgoing.body
+        source = pin.source(partial(self._send, ids)) if pin and pinned else self._send(ids)
         source = self._corrections.confirming(source)
         return source if self._client.raw is None else ObservedSource(source, self._client.raw)
 
-    def _note_attempt(self, trace: ExchangeTrace) -> None:
+    def _send(self, ids: Ids, fields: JsonObject | None = None) -> Source:
+        ready, trace = self._plan, self._client.trace
+        if trace is not None:
+            self._note_attempt(trace, tuple(fields or ()))
+        if fields:
+            body = {**ready.outgoing.body, **fields}
+            outgoing = msgspec.structs.replace(ready.outgoing, body=body)
+            ready = msgspec.structs.replace(ready, outgoing=outgoing)
+        return self._sources.source(self.route, ready, ids, self._client.head, trace)
+
+    def _note_attempt(self, trace: ExchangeTrace, added: tuple[str, ...]) -> None:
         attempt = trace.begin(self.route)
-        attempt.losses = self._losses
+        kept = (Loss(name, "the conversation keeps its slot", minor=True) for name in added)
+        attempt.losses = (*self._losses, *kept)
         attempt.names = self._plan.names
         attempt.dialect = self.route.settings.dialect
         if self._request.tools:
@@ -240,7 +279,8 @@ class TranslatedRequest:
             ready = msgspec.structs.replace(ready, stops=self._request.stop)
             corrected = tuple(map(_searched, corrected))
         left_out = [loss for losses in self._downgrades.values() for loss in losses]
-        self._losses = (*self._adapted, *left_out, *corrected, *ready.losses)
+        described = self._described or ()
+        self._losses = (*described, *self._adapted, *left_out, *corrected, *ready.losses)
         self._client.losses(self._losses)
         if not self._client.headers and body is ready.outgoing.body:
             return ready

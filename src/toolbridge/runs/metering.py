@@ -3,12 +3,13 @@
 The server passes a `Meter` for the caller's key; the SDK's local streams have none.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from toolbridge.core.messages import Message, StopReason
 from toolbridge.routing.charges import Asked, Charge
+from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.models import Route
 from toolbridge.runs.usage import CallTokens
 
@@ -19,21 +20,26 @@ class Meter(Protocol):
     async def permit(self, address: str, tools: Iterable[str]) -> None:
         """Raise if the key may not use the model or a tool, or has nothing left."""
 
+    def allowed(self, addresses: Sequence[str]) -> Sequence[str]:
+        """Return those addresses that the key may use."""
+        ...
+
     def call(self, route: Route, asked: Asked) -> AbstractAsyncContextManager[Charge]:
         """Reserve for one call of the model, and settle it at the end of the context."""
 
 
 @asynccontextmanager
 async def metered(
-    meter: Meter | None, route: Route, asked: Asked, count: CallTokens
+    meter: Meter | None, chain: AnswerChain, asked: Asked, count: CallTokens
 ) -> AsyncIterator[None]:
     """Charge one call of the model, whose tokens are in `count`."""
     if meter is None:
         yield
         return
-    async with meter.call(route, asked) as charge:
+    async with meter.call(chain.route, asked) as charge:
         try:
             yield
         finally:
+            charge.route = chain.route
             stop: StopReason = "end" if count.final else "aborted"
             charge.message = Message(usage=count.usage, stop=stop) if count.began else None

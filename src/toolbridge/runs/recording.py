@@ -52,6 +52,10 @@ class Recorder:
         self._requests.append(_shown(request, whole=not self._requests))
         self._files.write("prompt", {**self._prompt, "requests": self._requests})
 
+    def serve_by(self, route: Route) -> None:
+        """Record the route that answers the run from now on."""
+        self._route = route
+
     def lost(self, losses: tuple[Loss, ...]) -> None:
         self._losses = [str(loss) for loss in losses]
 

@@ -6,7 +6,7 @@ readers, within the timeouts of the request. Time spent waiting for a slow reade
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
@@ -14,11 +14,13 @@ import msgspec
 
 from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError, name_provider, status_of
-from toolbridge.core.messages import Problem, Text
+from toolbridge.core.messages import Loss, Problem, Request, Text
 from toolbridge.core.redaction import Redactor
+from toolbridge.policy.failover import TriedAddress, chain_loss
 from toolbridge.routing import Router
-from toolbridge.routing.attempts import Batch
+from toolbridge.routing.attempts import AnswerAttempts, Batch
 from toolbridge.routing.charges import Asked
+from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.models import Route
 from toolbridge.runs.first_tries import FirstTryCounts
 from toolbridge.runs.log import EventLog
@@ -84,6 +86,9 @@ class StreamRun:
         self._ending = False
         self._unsent: list[Event] = []
         self._spending = Spending()
+        self._route = context.route
+        """The route that answers now; another one of the chain after a failure."""
+        self._prompt_tokens = 0
         self._counting = False
         """Whether the usage of an answer is still expected; `RunDone` waits for it."""
         self._frame = ""
@@ -104,7 +109,7 @@ class StreamRun:
             await self._deliver(self._conversation.abort("internal", text))
         self._recorder.end(self._conversation, self._mode)
         if (valid := self._conversation.first_try) is not None:
-            counts, address = self._context.first_tries, self._context.route.address
+            counts, address = self._context.first_tries, self._route.address
             await counts.add(address, self._mode, valid=valid)
 
     async def _run(self) -> list[Out]:
@@ -124,7 +129,7 @@ class StreamRun:
     def _failed(self, problem: Problem) -> ev.Failed:
         """Return the failure event; it names the provider if the provider is at fault."""
         if status_of(problem) >= 500:
-            problem = name_provider(problem, self._context.route.provider)
+            problem = name_provider(problem, self._route.provider)
         return ev.Failed(problem)
 
     def end(self, why: str, text: str) -> bool:
@@ -148,14 +153,12 @@ class StreamRun:
     async def _converse(self) -> None:
         while (request := self._conversation.request()) is not None:
             self._recorder.requested(request)
-            router, route = self._context.router, self._context.route
-            counted = router.admit(request, route)
-            note_losses = self._recorder.lost
-            attempts = router.structured_attempts(request, route, counted.tokens, note_losses)
-            count = self._spending.begin(counted.tokens)
-            asked = Asked(counted.tokens, request.max_tokens)
+            attempts = self._chain(request, structured=True)
+            await attempts.prepare()
+            count = self._spending.begin(self._prompt_tokens, attempts)
+            asked = Asked(self._prompt_tokens, request.max_tokens)
             async with (
-                metered(self._context.meter, route, asked, count),
+                metered(self._context.meter, attempts, asked, count),
                 aclosing(attempts.events()) as batches,
             ):
                 whole = await self._read_answer(batches, count)
@@ -164,8 +167,35 @@ class StreamRun:
                 await self._fulfil()
                 continue
             if not count.final:
-                self._recorder.left_early(counted.tokens)
+                self._recorder.left_early(self._prompt_tokens)
             await self._deliver([])
+
+    def _chain(self, request: Request, *, structured: bool) -> AnswerChain:
+        """Return the answer of the first model of the chain that gives one."""
+        router = self._context.router
+
+        async def open_attempts(route: Route, tried: Sequence[TriedAddress]) -> AnswerAttempts:
+            self._route = route
+            self._recorder.serve_by(route)
+            lost = (chain_loss(tried, route.address),) if tried else ()
+            self._recorder.lost(lost)
+            if not structured:
+                return router.attempts(request, route)
+            self._prompt_tokens = router.admit(request, route).tokens
+
+            def note_losses(losses: tuple[Loss, ...]) -> None:
+                self._recorder.lost((*lost, *losses))
+
+            return router.structured_attempts(request, route, self._prompt_tokens, note_losses)
+
+        caller = self._context.context.caller
+        return router.chain(self._request.model, open_attempts, caller, self._addresses)
+
+    async def _addresses(self) -> Sequence[str]:
+        """Return the addresses of the model that the caller's key may use."""
+        found = await self._context.router.rules.addresses(Request(model=self._request.model))
+        meter = self._context.meter
+        return found if meter is None else meter.allowed(found)
 
     async def _read_answer(self, batches: AsyncGenerator[Batch, None], count: CallTokens) -> bool:
         """Read an answer and its usage; return whether it ended by itself."""
@@ -266,19 +296,17 @@ class StreamRun:
     async def _repair(self, effect: AskRepair) -> str:
         """Return the model's repaired text; an empty string if it fails or takes too long."""
         self._recorder.requested(effect.request)
-        router, route = self._context.router, self._context.route
-        tokens = router.count(effect.request, route.address).tokens
-        count = self._spending.begin(tokens)
-        attempts = router.attempts(effect.request, route)
-        asked = Asked(tokens, effect.request.max_tokens)
+        attempts = self._chain(effect.request, structured=False)
         try:
-            async with (
-                metered(self._context.meter, route, asked, count),
-                asyncio.timeout(self._request.frame_timeout_ms / 1000),
-            ):
-                message = await attempts.message()
-                count.feed(ev.UsageReported(message.usage))
-                count.feed(ev.Finished("end"))
+            async with asyncio.timeout(self._request.frame_timeout_ms / 1000):
+                await attempts.prepare()
+                tokens = self._context.router.count(effect.request, attempts.route.address).tokens
+                count = self._spending.begin(tokens, attempts)
+                asked = Asked(tokens, effect.request.max_tokens)
+                async with metered(self._context.meter, attempts, asked, count):
+                    message = await attempts.message()
+                    count.feed(ev.UsageReported(message.usage))
+                    count.feed(ev.Finished("end"))
         except (ToolbridgeError, TimeoutError) as error:
             self._recorder.warn(f"a repair failed: {str(error) or 'it took too long'}")
             return ""
@@ -341,7 +369,7 @@ class StreamRun:
             if isinstance(event, RunDone):
                 if self._counting:
                     return
-                event = RunDone(await self._spending.total(self._context.route))
+                event = RunDone(await self._spending.total())
             self._unsent.pop(0)
             self._send(event)
             await self.log.settle()

@@ -146,7 +146,7 @@ class StreamService:
 
     async def _route(self, stream_request: StreamRequest) -> Route:
         await self._router.sources.corrections.load()
-        return await self._router.model_routes.route(stream_request.model)
+        return await self._router.first_route(stream_request.model)
 
     async def _tools(self, stream_request: StreamRequest, catalog: Catalog) -> Registry:
         """Return the tools of one stream: the server's, and the caller's tools that have a URL."""

@@ -12,7 +12,7 @@ import msgspec
 from toolbridge.core import events as ev
 from toolbridge.core.json import JsonObject
 from toolbridge.core.usage import Cost, Usage
-from toolbridge.routing.models import Route
+from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.pricing import pricing
 
 _CHARACTERS_PER_TOKEN = 4
@@ -63,22 +63,26 @@ class Spending:
 
     def __init__(self) -> None:
         self._calls: list[CallTokens] = []
+        self._answers: list[AnswerChain] = []
+        """The answer to each call, whose route has the price."""
 
-    def begin(self, tokens: int) -> CallTokens:
+    def begin(self, tokens: int, answer: AnswerChain) -> CallTokens:
         """Return the counter of a new call whose prompt has about `tokens` tokens."""
         count = CallTokens(tokens)
         self._calls.append(count)
+        self._answers.append(answer)
         return count
 
-    async def total(self, route: Route) -> JsonObject | None:
+    async def total(self) -> JsonObject | None:
         """Return the `usage` of `done`; None if no provider reported any usage."""
         if not any(call.final for call in self._calls):
             return None
-        stage = await pricing(route, time.time())
+        routes = [answer.route for answer in self._answers]
+        stages = {route.address: await pricing(route, time.time()) for route in routes}
         priced = [
             event.usage
-            for call in self._calls
-            for event in stage.feed(ev.UsageReported(call.usage))
+            for call, route in zip(self._calls, routes, strict=True)
+            for event in stages[route.address].feed(ev.UsageReported(call.usage))
             if isinstance(event, ev.UsageReported)
         ]
         return {

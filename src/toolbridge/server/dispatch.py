@@ -160,7 +160,8 @@ class Dispatcher:
         if allowed:
             exchange.extra_headers |= {
                 "access-control-allow-origin": allowed,
-                "access-control-expose-headers": "request-id, x-toolbridge-warning, x-toolbridge-run",
+                "access-control-expose-headers": "request-id, x-toolbridge-warning, x-toolbridge-tried, "
+                "x-toolbridge-run",
                 "vary": "origin",
             }
 

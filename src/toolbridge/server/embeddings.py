@@ -10,7 +10,7 @@ from toolbridge.routing.charges import Asked
 from toolbridge.routing.embedding import embed
 from toolbridge.routing.pricing import has_price
 from toolbridge.server.app import App
-from toolbridge.server.gateway import warning
+from toolbridge.server.client_turn import warning
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_fields import note_caller
 from toolbridge.server.request_log import Entry

@@ -5,10 +5,11 @@ itself: it passes an `ApiEndpoint` with its codec and the values from the path.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,39 +17,39 @@ import msgspec
 from toolbridge.codecs.ollama.shapes import LOAD
 from toolbridge.config import Config, ProviderConfig, secret, secrets_of
 from toolbridge.core import events as ev
-from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.codec import AnswerContext, Codec, Encoder
 from toolbridge.core.draft import Draft
-from toolbridge.core.errors import ToolbridgeError
-from toolbridge.core.fold import Fold, collect
+from toolbridge.core.errors import NotAllowed, ToolbridgeError
+from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Message, Problem, Request
 from toolbridge.core.redaction import Redactor
+from toolbridge.policy.failover import TriedAddress
 from toolbridge.policy.key_scopes import check_model
 from toolbridge.policy.server_tools import forced_tool, refuse
-from toolbridge.policy.thinking import attaches
 from toolbridge.routing import Router
-from toolbridge.routing.attempts import AnswerAttempts, Batch, KnownAnswer
-from toolbridge.routing.charges import Asked, Charge, Charges
+from toolbridge.routing.attempts import AnswerAttempts, KnownAnswer
+from toolbridge.routing.charges import Asked, Charges
+from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.models import Route
-from toolbridge.routing.passthrough import PassedBytes
 from toolbridge.routing.providers import config_for, passes_through
 from toolbridge.routing.translated import ClientSide
 from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.caller_login import ClientHeaders
-from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_provider
+from toolbridge.server.client_turn import MAX_HEADER, ClientTurn
 from toolbridge.server.created_keys import budgets_in, permitted_request
 from toolbridge.server.http import HttpExchange
-from toolbridge.server.kept_requests import KeptRequest, KeptRequests
+from toolbridge.server.kept_requests import KeptRequests
 from toolbridge.server.opaque_tokens import OpaqueTokens
 from toolbridge.server.passthrough import (
-    PassthroughWriter,
+    TurnWriter,
     is_passed_through,
     passthrough_request,
     reply_as_provider,
 )
-from toolbridge.server.request_fields import note_caller, note_model, session_of
+from toolbridge.server.request_fields import note_caller, session_of
 from toolbridge.server.request_log import Entry
+from toolbridge.server.rule_routes import choose_addresses, routing_headers
 from toolbridge.server.stored_responses import StoredResponses, stateless
 from toolbridge.server.streaming import StreamReply, TranslatedWriter, Writer
 from toolbridge.state_dir import state_dir
@@ -57,72 +58,6 @@ from toolbridge.upstream.http import Upstream
 
 if TYPE_CHECKING:
     from toolbridge.server.exchange_recorder import ExchangeRecorder
-
-MAX_HEADER = 1000
-
-
-@dataclass(frozen=True)
-class _Turn:
-    """One client request, and what is needed to write its response."""
-
-    exchange: HttpExchange
-    entry: Entry
-    codec: Codec
-    asked: AnswerContext
-    kept: KeptRequest
-    same_api: bool = False
-    prompt_tokens: int = 0
-    """The estimate by which the answer's token limit is set."""
-    passed: PassedBytes | None = None
-    """The provider's own bytes, in passthrough."""
-    edits: tuple[Loss, ...] = ()
-    """What the gateway itself has changed in the request, by scopes and by the loop guard."""
-    charge: Charge | None = None
-    returned: dict[str, str] = field(default_factory=dict)
-    """The provider's headers that are sent to the client."""
-
-    def on_head(self, headers: Mapping[str, str]) -> None:
-        """Send the headers of this attempt instead of those of the last one."""
-        for name in self.returned:
-            self.exchange.extra_headers.pop(name, None)
-        self.returned.clear()
-        self.returned.update(headers_of_provider(headers, same_api=self.same_api))
-        self.exchange.extra_headers.update(self.returned)
-        if id := self.returned.get(UPSTREAM_ID):
-            self.entry.fields["upstream.request.id"] = id
-
-    @property
-    def from_agent(self) -> bool:
-        """Whether the client is a coding agent that attaches options its user did not choose."""
-        return attaches(self.exchange.header("user-agent"), self.exchange.header("x-app"))
-
-    def lose(self, losses: tuple[Loss, ...]) -> None:
-        """Report what the provider's API cannot express, in the log and in a header."""
-        losses = tuple(dict.fromkeys((*self.edits, *losses)))
-        self.entry.losses = list(losses)
-        self.exchange.extra_headers.pop("x-toolbridge-warning", None)
-        if reported := [loss for loss in losses if not loss.minor]:
-            self.exchange.extra_headers["x-toolbridge-warning"] = warning(reported)
-
-    def lose_of_answer(self, message: Message) -> None:
-        """Report what the client's API cannot express; in the header if it is not sent yet."""
-        if lost := all_losses(message, self.codec.shows):
-            self.lose(tuple(dict.fromkeys((*self.entry.losses, *lost))))
-
-    def follow(self, fold: Fold) -> None:
-        """Charge for the answer in `fold` if it is not read to its end."""
-        if self.charge is not None:
-            self.charge.reading = fold
-
-    def begin(self, batch: Batch) -> None:
-        """Record the time of the first events, and put the losses among them into the header."""
-        self.entry.note_first_token()
-        if self.passed is not None or not batch:
-            return  # in passthrough nothing is lost
-        lost = tuple(event.loss for event in batch if isinstance(event, ev.Lost))
-        last = batch[-1]
-        finished = isinstance(last, ev.Finished)
-        self.lose_of_answer(collect(batch) if finished else Message(losses=lost))
 
 
 class Gateway:
@@ -196,31 +131,26 @@ class Gateway:
         note_caller(entry, exchange)
         if not request.session and (session := session_of(exchange)):
             request = msgspec.structs.replace(request, session=session)
-        route = await self.model_routes.route(request.model)
-        route = route.serving(ask.codec.name, request)
-        note_model(entry, ask.codec.name, request, route)
-        kept.request_model, kept.route = request.model, route
-        kept.session = request.session or request.user  # Claude Code's user id names its session
-        self.permit_model(exchange, route.address)
         request, edits = permitted_request(request, exchange.access, self.config.loop_guard)
-        same_api = route.provider_config.api == ask.codec.name
+        kept.request_model = request.model
+        kept.session = request.session or request.user  # Claude Code's user id names its session
+        turn = ClientTurn(exchange, entry, ask.codec, request, kept, edits)
         await self.router.sources.corrections.load()
-        passes = is_passed_through(exchange, ask.codec.name, route)
-        passes = passes and not edits  # the provider would get the client's own bytes
-        passes = passes and not self.router.sources.corrections.needs_other_api(route)
-        if not passes:  # in passthrough the provider stores its own responses
-            request = await self.stored_responses.resume(request, exchange.caller)
-        exchange.extra_headers["x-toolbridge-model"] = route.address
-        asked = AnswerContext(request, entry.at)
-        turn = _Turn(exchange, entry, ask.codec, asked, kept, same_api, edits=edits)
-        if edits:
-            turn.lose(())
+        find = partial(self.addresses, request, exchange, entry)
+        opened = partial(self._open, turn, body)
+        chain = self.router.chain(request.model, opened, exchange.caller, find)
         try:
-            await self._serve(turn, route, body if passes else None)
+            await self._serve(turn, chain)
         except ToolbridgeError as error:
+            if len(chain.tried) > 1:
+                turn.note_tried(chain.tried)
+            passed = turn.passed
+            own_words = passed.rejection if passed and error is chain.last_error else None
+            if own_words is not None and not exchange.status:
+                await reply_as_provider(exchange, own_words)
             in_stream = request.stream and error.problem.kind in ask.codec.fails_in_stream
             if exchange.status or not in_stream:
-                raise
+                raise  # for the log, if a response was already sent
             await self._fail_in_stream(turn, error.problem)
 
     def permit_model(self, exchange: HttpExchange, address: str) -> None:
@@ -228,34 +158,83 @@ class Gateway:
         if (key := exchange.access) is not None:
             check_model(key.name, key.scopes, address, self.config.map)
 
-    async def _serve(self, turn: _Turn, route: Route, passed: bytes | None) -> None:
-        """Answer with translation, or in passthrough with the body `passed`."""
-        exchange, entry = turn.exchange, turn.entry
+    async def addresses(
+        self, request: Request, exchange: HttpExchange, entry: Entry
+    ) -> Sequence[str]:
+        """Return the addresses for `request` that the caller's key may use; raise without any."""
+        found = await choose_addresses(self.router, request, exchange, entry)
+        if exchange.access is None:
+            return found
+        allowed = [address for address in found if self._permits(exchange, address)]
+        if not allowed:
+            self.permit_model(exchange, found[0])
+        return allowed
+
+    def _permits(self, exchange: HttpExchange, address: str) -> bool:
+        try:
+            self.permit_model(exchange, address)
+        except NotAllowed:
+            return False
+        return True
+
+    async def _serve(self, turn: ClientTurn, chain: AnswerChain) -> None:
+        """Answer with the first model of the chain that gives an answer."""
+        await chain.prepare()
+        if turn.counted is None:
+            turn.entry.finish(await self._answer(turn, chain))
+            return
         request = turn.asked.request
+        size = Asked(turn.counted.tokens, request.max_tokens, request.sampling.n or 1)
+        charge = turn.charge = await self.charges.open(turn.exchange.access, chain.route, size)
+        async with charge.settling(turn.entry.finish):
+            message = charge.message = await self._answer(turn, chain)
+            if turn.counted is not None:
+                turn.entry.losses += self.router.learn(message.usage, turn.counted, chain.route)
+
+    async def _open(
+        self, turn: ClientTurn, body: bytes, route: Route, tried: Sequence[TriedAddress]
+    ) -> AnswerAttempts | KnownAnswer:
+        """Prepare the request for a route: in passthrough, translated, or with a known answer."""
+        exchange, codec, request = turn.exchange, turn.codec, turn.request
+        route = route.serving(codec.name, request)
+        other_api = turn.needs_other_api
+        turn.serve_by(route, tried)
+        turn.passing = turn.counted = None
+        passes = is_passed_through(exchange, codec.name, route) and not other_api
+        passes = passes and not self.router.sources.corrections.needs_other_api(route)
+        passes = passes and not self.router.describes(request, route)
+        passes = passes and not turn.edits  # the provider would get the client's own bytes
+        # After a keep-alive the client has the beginning of an answer, which ours has to continue.
+        passes = passes and not exchange.status
+        if not passes:  # in passthrough the provider stores its own responses
+            request = await self.stored_responses.resume(request, exchange.caller)
         if tool := forced_tool(request, route.provider_config.api, agent=turn.from_agent):
             turn.lose((Loss("tools", f"{tool.name} is not available with {route.address}"),))
-            known = KnownAnswer(refuse(request, tool, turn.codec, Ids(os.urandom(16))))
-            entry.finish(await self._answer(turn, known))
-            return
+            turn.asked = AnswerContext(request, turn.entry.at)
+            return KnownAnswer(refuse(request, tool, codec, Ids(os.urandom(16))))
         if request.extra.get(LOAD) is True and not turn.same_api:
-            entry.finish(await self._answer(turn, KnownAnswer(_loaded(request))))
-            return
-        counted = self.router.admit(request, route)
-        turn.kept.estimate = counted
-        asked = AnswerContext(request, entry.at, counted.shown)
+            return KnownAnswer(_loaded(request))
+        turn.counted = turn.kept.estimate = counted = self.router.admit(request, route)
+        turn.asked = AnswerContext(request, turn.entry.at, counted.shown)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
-        turn = replace(turn, asked=asked, prompt_tokens=counted.tokens)
-        size = Asked(counted.tokens, request.max_tokens, request.sampling.n or 1)
-        charge = await self.charges.open(exchange.access, route, size)
-        turn = replace(turn, charge=charge)
-        async with charge.settling(entry.finish):
-            if passed is not None:
-                charge.message = await self._passed_through(turn, route, passed)
-            else:
-                charge.message = await self._translated(turn, route)
-            entry.losses += self.router.learn(charge.message.usage, counted, route)
+        headers = self.client_headers.of(exchange, route.provider_config, codec.name)
+        routing = routing_headers(exchange) if route.slots > 1 else {}
+        trace = turn.kept.trace
+        client = ClientSide(headers, turn.lose, turn.on_head, routing=routing, trace=trace)
+        if passes:
+            turn.passing = passthrough_request(
+                self.router.sources, route, exchange, body, request, client
+            )
+            return AnswerAttempts(turn.passing, trace, self.router.pause)
+        return self.router.attempts(
+            self._opaque_tokens.restore(stateless(request), exchange.caller),
+            route,
+            counted.tokens,
+            attaches=turn.from_agent,
+            client=client,
+        )
 
-    async def _fail_in_stream(self, turn: _Turn, problem: Problem) -> None:
+    async def _fail_in_stream(self, turn: ClientTurn, problem: Problem) -> None:
         """Send an error as the only event of a stream, for clients that read errors only there."""
         turn.entry.note(error__type=problem.kind, error__message=problem.text)
         message = Message(id=Ids(os.urandom(16)).message(), stop="error", problem=problem)
@@ -270,7 +249,7 @@ class Gateway:
         body = entry.body = await exchange.body(self.config.max_body)
         request = ask.codec.decode_request(body, model=ask.model, counting=True)
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
-        address = self.model_routes.address(request.model)
+        address = await self.router.address(request, routing_headers(exchange))
         self.permit_model(exchange, address)
         name, _, model = address.partition("/")
         provider_config = self.model_routes.provider_configs.get(name, ProviderConfig())
@@ -286,7 +265,7 @@ class Gateway:
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         return counted.shown
 
-    async def _keep(self, turn: _Turn, message: Message, maker: str) -> None:
+    async def _keep(self, turn: ClientTurn, message: Message, maker: str) -> None:
         """Store what the next request may refer to and its client cannot send back."""
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
         if turn.charge is not None:
@@ -299,69 +278,37 @@ class Gateway:
             id = msgspec.json.decode(body, type=_Identified).id
             await self.stored_responses.keep(id, asked.request, message, body, exchange.caller)
 
-    async def _passed_through(self, turn: _Turn, route: Route, body: bytes) -> Message:
-        exchange = turn.exchange
-        headers = self.client_headers.of(exchange, route.provider_config, turn.codec.name)
-        client = ClientSide(headers, turn.lose, turn.on_head, trace=turn.kept.trace)
-        request = passthrough_request(
-            self.router.sources, route, exchange, body, turn.asked.request, client
-        )
-        passing = replace(turn, passed=request.passed)
-        try:
-            attempts = AnswerAttempts(request, turn.kept.trace, self.router.pause)
-            return await self._answer(passing, attempts)
-        except ToolbridgeError:
-            if request.needs_other_api and not exchange.status:
-                return await self._translated(turn, route)
-            if request.passed.rejection is not None and not exchange.status:
-                await reply_as_provider(exchange, request.passed.rejection)
-            raise  # for the log: the response was already sent
-
-    async def _translated(self, turn: _Turn, route: Route) -> Message:
-        exchange, asked = turn.exchange, turn.asked
-        headers = self.client_headers.of(exchange, route.provider_config, turn.codec.name)
-        attempts = self.router.attempts(
-            self._opaque_tokens.restore(stateless(asked.request), exchange.caller),
-            route,
-            turn.prompt_tokens,
-            attaches=turn.from_agent,
-            client=ClientSide(headers, turn.lose, turn.on_head, trace=turn.kept.trace),
-        )
-        return await self._answer(turn, attempts)
-
-    async def _answer(self, turn: _Turn, attempts: AnswerAttempts | KnownAnswer) -> Message:
+    async def _answer(self, turn: ClientTurn, chain: AnswerChain) -> Message:
         answer = self._stream if turn.asked.request.stream else self._whole
-        message = await answer(turn, attempts)
+        message = await answer(turn, chain)
         if turn.passed is None:
             turn.lose_of_answer(message)
         return message
 
-    async def _whole(self, turn: _Turn, attempts: AnswerAttempts | KnownAnswer) -> Message:
-        message = await attempts.message()
+    async def _whole(self, turn: ClientTurn, chain: AnswerChain) -> Message:
+        message = await chain.message()
         turn.entry.note_first_token()
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
         if turn.passed is not None and turn.passed.exact:
-            await self._keep(turn, message, attempts.maker)
+            await self._keep(turn, message, chain.maker)
             await exchange.reply(200, turn.passed.take())
             return message
         turn.lose_of_answer(message)
         if message.healed:
             exchange.extra_headers["x-toolbridge-healed"] = _healed(message)
-        await self._keep(turn, message, attempts.maker)
+        await self._keep(turn, message, chain.maker)
         await exchange.reply(200, codec.encode_message(message, asked))
         return message
 
-    async def _stream(self, turn: _Turn, attempts: AnswerAttempts | KnownAnswer) -> Message:
+    async def _stream(self, turn: ClientTurn, chain: AnswerChain) -> Message:
         encoder = turn.codec.stream_encoder(turn.asked)
-        writer: Writer = TranslatedWriter(encoder)
-        if turn.passed is not None:
-            writer = PassthroughWriter(encoder, turn.passed)
+        writer = TurnWriter(turn, encoder)
         reply = self._reply(turn, writer)
         fold = Fold()
         turn.follow(fold)
         last: ev.Event | None = None
         try:
-            async with aclosing(attempts.events()) as batches:
+            async with aclosing(chain.events()) as batches:
                 async for batch in batches:
                     if last is None:
                         turn.begin(batch)
@@ -371,8 +318,8 @@ class Gateway:
                         last, ev.Finished
                     ):  # store it before the client can refer to it
                         shown = _as_shown(fold.message, encoder)
-                        await self._keep(turn, shown, attempts.maker)
-                    if isinstance(last, ev.Failed) and attempts.aborts:
+                        await self._keep(turn, shown, chain.maker)
+                    if isinstance(last, ev.Failed) and chain.aborts:
                         return fold.message
                     await reply.write(writer.write(batch))
         except ToolbridgeError as error:
@@ -390,7 +337,7 @@ class Gateway:
         await reply.finish()
         return fold.message if isinstance(last, ev.Finished) else Message()
 
-    def _reply(self, turn: _Turn, writer: Writer) -> StreamReply:
+    def _reply(self, turn: ClientTurn, writer: Writer) -> StreamReply:
         waits = (self.config.first_byte, self.config.keep_alive)
         array = turn.asked.request.extra.get("alt") == "json"
         kind = "application/json" if array else turn.codec.content_type
@@ -423,11 +370,8 @@ def _loaded(request: Request) -> list[ev.Event]:
     return draft.start(id=ids.message(), model=request.model) + draft.finish("end")
 
 
-def warning(losses: list[Loss]) -> str:
-    text = "; ".join(dict.fromkeys(str(loss) for loss in losses))
-    return text if len(text) <= MAX_HEADER else f"{text[:MAX_HEADER]}… ({len(losses)} in all)"
-
-
 def _healed(message: Message) -> str:
-    steps = [f"{r.name}: {s.what} (level {s.level})" for r in message.healed for s in r.steps]
+    steps = [
+        f"{r.name or 'answer'}: {s.what} (level {s.level})" for r in message.healed for s in r.steps
+    ]
     return "; ".join(steps)[:MAX_HEADER]

@@ -1,12 +1,14 @@
 """Counters for `/metrics`, in the text format that Prometheus reads."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from toolbridge.config import Config
 from toolbridge.core.messages import Request
 from toolbridge.core.redaction import Redactor
+from toolbridge.map_settings import addresses_of
+from toolbridge.routing.provider_health import HealthReport
 from toolbridge.server.request_log import Entry
 from toolbridge.server.worker_metrics import Counts, WorkerMetrics
 
@@ -16,6 +18,7 @@ _HELP = {
     "toolbridge_cost_usd_total": "Cost of the answers in US dollars, where the price is known.",
     "toolbridge_healed_total": "Changes that healing made to tool calls, by kind and level.",
     "toolbridge_dropped_total": "Losses: request parts that the provider's API cannot express.",
+    "toolbridge_failovers_total": "Addresses of a chain that did not answer, by provider and reason.",
     "toolbridge_failures_total": "Answers that failed, by kind of error.",
     "toolbridge_seconds_total": "Time from request to last byte.",
     "toolbridge_first_token_seconds_total": "Time from request to the first token of the answer.",
@@ -26,7 +29,24 @@ _HELP = {
     "toolbridge_key_cost_usd_total": "Cost in US dollars, by created key.",
     "toolbridge_ledger_dropped_total": "Requests that are missing in the ledger: it was not writable.",
 }
-
+_GAUGES: dict[str, tuple[str, Callable[[HealthReport], int]]] = {
+    "toolbridge_provider_open": (
+        "Whether chains pass over the provider: its breaker is open, or its quota is used up.",
+        lambda report: int(bool(report.resting)),
+    ),
+    "toolbridge_provider_failures": (
+        "Failures in a row of the provider.",
+        lambda report: report.failures,
+    ),
+    "toolbridge_provider_in_flight": (
+        "Requests to the provider, where max_in_flight limits them.",
+        lambda report: report.in_flight,
+    ),
+    "toolbridge_provider_waiting": (
+        "Requests that wait for the provider because of max_in_flight.",
+        lambda report: report.waiting,
+    ),
+}
 
 OTHER = "other"
 """The label value for everything above the limits."""
@@ -102,6 +122,8 @@ class Metrics:
         for loss in entry.losses:
             what = loss.what.partition(".")[0]
             self.add("toolbridge_dropped_total", 1, ("what", what if what in _PARTS else OTHER))
+        for provider, reason in entry.tried_providers:
+            self.add("toolbridge_failovers_total", 1, ("provider", provider), ("reason", reason))
         for report in entry.healed:
             for step in report.steps:
                 what = step.what.partition(":")[0]  # the path after it is the model's own text
@@ -160,6 +182,22 @@ class Metrics:
                     lines.append(f"{name}{{{shown}}} {_number(value)}")
         return "\n".join(lines) + "\n"
 
+    def health_text(self, reports: Mapping[str, HealthReport]) -> str:
+        """Return the gauges of the providers that have failed or have a limit of requests."""
+        known = {
+            name: report
+            for name, report in reports.items()
+            if report.failures or report.resting or report.in_flight or report.waiting
+        }
+        lines: list[str] = []
+        for gauge, (help, value) in _GAUGES.items() if known else ():
+            lines += [f"# HELP {gauge} {help}", f"# TYPE {gauge} gauge"]
+            lines += [
+                f'{gauge}{{provider="{self._shown(name)}"}} {value(report)}'
+                for name, report in sorted(known.items())
+            ]
+        return "\n".join(lines) + "\n" if lines else ""
+
     def _shown(self, text: str) -> str:
         text = self._redactor.text(text)
         return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
@@ -167,7 +205,9 @@ class Metrics:
 
 def configured_models(config: Config) -> set[str]:
     """Return the models in the configuration, with and without their provider."""
-    addresses = {*config.map.values(), *config.models}
+    mapped = {address for value in config.map.values() for address in addresses_of(value)}
+    named = {target.model for rule in config.routes for target in rule.targets}
+    addresses = {*mapped, *named, *config.models}
     return addresses | {address.partition("/")[2] for address in addresses}
 
 

@@ -22,7 +22,9 @@ from toolbridge.routing.providers import passes_through
 from toolbridge.routing.request_corrections import RequestCorrections
 from toolbridge.routing.sources import Batch, HttpRequest, ProviderConnections
 from toolbridge.routing.translated import ClientSide
+from toolbridge.server.client_turn import ClientTurn
 from toolbridge.server.http import HttpExchange
+from toolbridge.server.streaming import TranslatedWriter, Writer
 from toolbridge.wire.url_path import quote_path
 
 _PATHS = {
@@ -88,31 +90,63 @@ class PassthroughWriter:
 
     def __init__(self, encoder: Encoder, passed: PassedBytes) -> None:
         self._encoder = encoder
-        self._passed = passed
+        self.passed = passed
 
     def write(self, batch: Batch) -> bytes:
-        if not self._passed.exact:
+        if not self.passed.exact:
             return b"".join([piece for event in batch for piece in self._encoder.feed(event)])
-        written = self._passed.take()
+        written = self.passed.take()
         for event in batch:
             if isinstance(event, ev.Started):
                 self._encoder.feed(event)  # events that are added get the id of the answer
-            elif isinstance(event, ev.Failed) and not self._passed.failure_passed:
+            elif isinstance(event, ev.Failed) and not self.passed.failure_passed:
                 written += self._failure(event)
         return written
 
     def close(self) -> bytes:
-        if self._passed.exact:
-            return self._passed.take()
+        if self.passed.exact:
+            return self.passed.take()
         return b"".join(self._encoder.close())
 
     def keep_alive(self) -> bytes:
         # A numbered event of ours would make the provider's own numbers wrong.
-        if self._passed.exact and isinstance(self._encoder, NumberedEncoder):
+        if self.passed.exact and isinstance(self._encoder, NumberedEncoder):
             return _COMMENT
         return self._encoder.keep_alive()
 
     def _failure(self, event: ev.Failed) -> bytes:
         if isinstance(self._encoder, NumberedEncoder):
-            self._encoder.continue_from(self._passed.next_number)
+            self._encoder.continue_from(self.passed.next_number)
         return b"".join(self._encoder.feed(event))
+
+
+class TurnWriter:
+    """Writes the answer of the provider that serves the turn now: its own bytes, or ours.
+
+    The provider may change until the first content; the encoder stays the same, so that the client
+    gets one answer.
+    """
+
+    def __init__(self, turn: ClientTurn, encoder: Encoder) -> None:
+        self._turn = turn
+        self._encoder = encoder
+        self._translated = TranslatedWriter(encoder)
+        self._passing: PassthroughWriter | None = None
+
+    def write(self, batch: Batch) -> bytes:
+        return self._writer.write(batch)
+
+    def close(self) -> bytes:
+        return self._writer.close()
+
+    def keep_alive(self) -> bytes:
+        return self._writer.keep_alive()
+
+    @property
+    def _writer(self) -> Writer:
+        passed = self._turn.passed
+        if passed is None:
+            return self._translated
+        if self._passing is None or self._passing.passed is not passed:
+            self._passing = PassthroughWriter(self._encoder, passed)
+        return self._passing

@@ -38,6 +38,10 @@ class Entry:
         self.first_token: float | None = None
         self.fields: dict[str, Json] = {"request.id": request_id}
         self.losses: list[Loss] = []
+        self.tried: list[str] = []
+        """The addresses of the chain that did not answer, and why."""
+        self.tried_providers: list[tuple[str, str]] = []
+        """The provider and the class of the failure of each of them."""
         self.healed: tuple[HealingReport, ...] = ()
         self.message: Message | None = None
         self.asks_model = False
@@ -124,13 +128,18 @@ class Entry:
         if self.estimated:
             shown["usage.estimated"] = True
         if isinstance(message := shown.get("error.message"), str) and self.body:
-            bounded = str(_bounded(message))
-            shown["error.message"] = without_quotes(bounded, self.body.decode("utf-8", "replace"))
+            shown["error.message"] = self._unquoted(message)
+        if self.tried:
+            shown["tried"] = [self._unquoted(text) for text in self.tried]
         if self.losses:
             shown["dropped"] = [str(loss) for loss in self.losses]
         if self.healed:
             shown["healed"] = [_healed(report) for report in self.healed]
         return shown
+
+    def _unquoted(self, text: str) -> str:
+        """Return the text of an error without quotes from the request."""
+        return without_quotes(str(_bounded(text)), self.body.decode("utf-8", "replace"))
 
 
 def _healed(report: HealingReport) -> Json:

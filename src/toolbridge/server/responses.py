@@ -1,6 +1,8 @@
 """The other endpoints of the Responses API: stored responses, their input items, compaction."""
 
 import os
+from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -14,7 +16,10 @@ from toolbridge.core.errors import MalformedRequest, Truncated, UnknownRoute
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import Request
+from toolbridge.policy.failover import TriedAddress
+from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.charges import Asked
+from toolbridge.routing.models import Route
 from toolbridge.routing.translated import ClientSide
 from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.app import App
@@ -84,33 +89,43 @@ async def compact(app: App, exchange: HttpExchange, entry: Entry) -> None:
     body = await exchange.body(app.config.max_body)
     asked = codec.decode_request(body, stream=False)
     request = stateless(await gateway.stored_responses.resume(asked, exchange.caller))
-    route = await gateway.model_routes.route(request.model)
     note_caller(entry, exchange)
-    note_model(entry, API, request, route)
-    gateway.permit_model(exchange, route.address)
     summary = summary_request(request)
-    counted = gateway.router.admit(summary, route)
-    client = ClientSide(gateway.client_headers.of(exchange, route.provider_config, API))
-    size = Asked(counted.tokens, summary.max_tokens)
-    charge = await gateway.charges.open(exchange.access, route, size)
+    size = Asked(0)
+
+    async def open_attempts(route: Route, _: Sequence[TriedAddress]) -> AnswerAttempts:
+        nonlocal size
+        note_model(entry, API, request, route)
+        counted = gateway.router.admit(summary, route)
+        size = Asked(counted.tokens, summary.max_tokens)
+        client = ClientSide(gateway.client_headers.of(exchange, route.provider_config, API))
+        return gateway.router.attempts(summary, route, counted.tokens, client=client)
+
+    find = partial(gateway.addresses, request, exchange, entry)
+    chain = gateway.router.chain(request.model, open_attempts, exchange.caller, find)
+    await chain.prepare()
+    charge = await gateway.charges.open(exchange.access, chain.route, size)
     async with charge.settling(entry.finish):
-        attempts = gateway.router.attempts(summary, route, counted.tokens, client=client)
-        message = charge.message = await attempts.message()
+        message = await chain.message()
+        charge.route, charge.message = chain.route, message
         if not message.text:
-            raise Truncated(f"{route.provider} returned an empty summary; send the request again")
+            raise Truncated(
+                f"{chain.route.provider} returned an empty summary; send the request again"
+            )
     ids = Ids(os.urandom(16))
     usage = message.usage
+    prompt_tokens = usage.input_total or size.prompt
     shown: JsonObject = {
         "id": f"resp_{ids.message().removeprefix('msg_')}",
         "object": "response.compaction",
         "created_at": int(entry.at),
         "output": compaction_output(_encoded(request), message.text, ids),
         "usage": {
-            "input_tokens": usage.input_total or counted.shown,
+            "input_tokens": prompt_tokens,
             "input_tokens_details": {"cached_tokens": usage.cache_read},
             "output_tokens": usage.output,
             "output_tokens_details": {"reasoning_tokens": usage.reasoning},
-            "total_tokens": (usage.input_total or counted.shown) + usage.output,
+            "total_tokens": prompt_tokens + usage.output,
         },
     }
     await exchange.reply(200, dump_bytes(shown))

@@ -222,7 +222,15 @@ async def health(app: App, exchange: HttpExchange, _: Entry) -> None:
         "in_flight": len(app.in_flight),
         "store": _store(app),
     }
+    if passed_over := _passed_over(app):
+        shown["passed_over"] = passed_over
     await exchange.reply(200, dump_bytes(shown))
+
+
+def _passed_over(app: App) -> dict[str, Json]:
+    """Return the providers that chains pass over, with the reason."""
+    reports = app.gateway.router.health.report()
+    return {name: report.resting for name, report in reports.items() if report.resting}
 
 
 def _store(app: App) -> str:
@@ -239,8 +247,8 @@ async def hello(app: App, exchange: HttpExchange, _: Entry) -> None:
 async def metrics(app: App, exchange: HttpExchange, _: Entry) -> None:
     if app.ledger is not None and app.ledger.dropped:
         app.metrics.put("toolbridge_ledger_dropped_total", app.ledger.dropped)
-    text = app.metrics.text().encode()
-    await exchange.reply(200, text, {"content-type": "text/plain; version=0.0.4"})
+    text = app.metrics.text() + app.metrics.health_text(app.gateway.router.health.report())
+    await exchange.reply(200, text.encode(), {"content-type": "text/plain; version=0.0.4"})
 
 
 _PATHS: dict[str, dict[str, Serve]] = {

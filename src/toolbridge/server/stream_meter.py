@@ -1,11 +1,11 @@
 """The limits of a caller's key for structured streams, and a row of the ledger for each model call."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from toolbridge.core.errors import NotAllowed, ToolbridgeError, status_of
-from toolbridge.policy.key_scopes import allows_tool, check_model, tool_text
+from toolbridge.policy.key_scopes import allows_model, allows_tool, check_model, tool_text
 from toolbridge.routing.charges import Asked, Charge
 from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import has_price
@@ -34,6 +34,13 @@ class StreamMeter:
             if not allows_tool(key.scopes, name):
                 raise NotAllowed(tool_text(key.name, key.scopes, name), where="tools")
         await self._app.gateway.charges.check(key)
+
+    def allowed(self, addresses: Sequence[str]) -> Sequence[str]:
+        key = self._key
+        if key is None:
+            return addresses
+        names = self._app.config.map
+        return [one for one in addresses if allows_model(key.scopes, one, names)] or addresses[:1]
 
     @asynccontextmanager
     async def call(self, route: Route, asked: Asked) -> AsyncIterator[Charge]:

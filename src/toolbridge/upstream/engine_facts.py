@@ -24,6 +24,8 @@ class EngineModel(msgspec.Struct, frozen=True):
     """A hash of the chat template; empty if the server does not show it."""
     embeds: bool = False
     """Whether it is an embedding model that cannot chat."""
+    slots: int = 0
+    """The number of prompts that the server keeps at the same time (llama.cpp); 0 if unknown."""
 
 
 def read_object(body: bytes) -> JsonObject:
@@ -39,7 +41,8 @@ def read_props(props: JsonObject) -> EngineModel | None:
     """Return the facts in llama.cpp's `/props`; None if another server answered.
 
     llama.cpp server, `GET /props`: `default_generation_settings.n_ctx` is the context of one slot,
-    `chat_template_caps` describes the model's chat template. The template decides about tools.
+    `chat_template_caps` describes the model's chat template, `total_slots` is the number of slots.
+    The template decides about tools.
     Whether the model thinks stays unknown: there is no field for it.
     """
     settings = props.get("default_generation_settings")
@@ -56,7 +59,8 @@ def read_props(props: JsonObject) -> EngineModel | None:
     }
     template = props.get("chat_template")
     known = msgspec.structs.replace(stated_facts(stated), window=_count(settings, "n_ctx"))
-    return EngineModel(known, hash_of(template) if isinstance(template, str) else "")
+    hashed = hash_of(template) if isinstance(template, str) else ""
+    return EngineModel(known, hashed, slots=_count(props, "total_slots"))
 
 
 def hash_of(template: str) -> str:

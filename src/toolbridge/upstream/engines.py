@@ -201,7 +201,8 @@ def _joined(first: EngineModel, second: EngineModel) -> EngineModel:
     """Return both as one; `first` counts where both know a fact."""
     joined: JoinedFacts = join_facts((("", first.known), ("", second.known)))
     template = first.template or second.template
-    return EngineModel(joined.known, template, embeds=first.embeds or second.embeds)
+    slots = first.slots or second.slots
+    return EngineModel(joined.known, template, embeds=first.embeds or second.embeds, slots=slots)
 
 
 _OWNERS = {"llamacpp": "llama.cpp", "vllm": "vllm", "sglang": "sglang"}

@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -14,11 +15,14 @@ from toolbridge.core.errors import ToolbridgeError, error_of, name_provider
 from toolbridge.core.messages import Loss
 from toolbridge.core.stage import Stage
 from toolbridge.core.usage import Usage
+from toolbridge.policy.failover import TriedAddress, chain_loss
 from toolbridge.routing import Router
 from toolbridge.routing.attempts import AnswerAttempts, Batch
 from toolbridge.routing.embedding import embed
+from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import pricing
+from toolbridge.routing.router import TokenCount
 from toolbridge.sdk.streams.options import PreparedAsk
 from toolbridge.sdk.streams.retention import keep
 from toolbridge.upstream.http import Upstream
@@ -32,8 +36,16 @@ class AnswerNotes:
         """The model that answers, as `provider/model`."""
         self.losses: tuple[Loss, ...] = ()
 
+        self._instead: tuple[Loss, ...] = ()
+
+    def serve_by(self, address: str, tried: Sequence[TriedAddress]) -> None:
+        """Note the model that is asked now, after those that did not answer."""
+        self.address = address
+        self._instead = (chain_loss(tried, address),) if tried else ()
+        self.losses = self._instead
+
     def lose(self, losses: tuple[Loss, ...]) -> None:
-        self.losses = losses
+        self.losses = (*self._instead, *losses)
 
 
 class Answers:
@@ -67,24 +79,33 @@ class Answers:
         """Yield the events of an answer; raise only before the first event."""
         await self.open()
         router = self._router
-        route = await router.model_routes.route(order.request.model)
-        counted = router.admit(order.request, route)
-        notes.address = route.address
-        kept = keep(order.request, route.target, route.provider_config.api, order.retention)
-        there = replace(route, target=kept.target)
-        attempts = router.attempts(kept.request, there, counted.tokens, on_losses=notes.lose)
+        counts: dict[str, TokenCount] = {}
+
+        async def open_attempts(route: Route, tried: Sequence[TriedAddress]) -> AnswerAttempts:
+            notes.serve_by(route.address, tried)
+            counted = counts[route.address] = router.admit(order.request, route)
+            kept = keep(order.request, route.target, route.provider_config.api, order.retention)
+            there = replace(route, target=kept.target)
+            return router.attempts(kept.request, there, counted.tokens, on_losses=notes.lose)
+
+        find = partial(router.rules.addresses, order.request)
+        chain = router.chain(order.request.model, open_attempts, find=find)
+        await chain.prepare()
         last: ev.Event | None = None
         usage = Usage()
         try:
-            async with aclosing(_priced(attempts, route)) as batches:
+            async with aclosing(_priced(chain)) as batches:
                 async for batch in batches:
-                    last = batch[-1] = _attributed(batch[-1], route.provider)
+                    last = batch[-1] = _attributed(batch[-1], chain.route.provider)
                     usage = _last_usage(batch, usage)
                     yield batch
         except ToolbridgeError as error:
-            raise error_of(name_provider(error.problem, route.provider)) from error
+            if len(chain.tried) > 1:
+                raise
+            raise error_of(name_provider(error.problem, chain.route.provider)) from error
         if isinstance(last, ev.Finished):
-            notes.losses += router.learn(usage, counted, route)
+            route = chain.route
+            notes.losses += router.learn(usage, counts[route.address], route)
 
     async def embed(self, request: EmbeddingRequest) -> Embeddings:
         """Return one vector per text."""
@@ -108,13 +129,13 @@ def _attributed(event: ev.Event, provider: str) -> ev.Event:
     return ev.Failed(problem)
 
 
-async def _priced(attempts: AnswerAttempts, route: Route) -> AsyncGenerator[Batch, None]:
+async def _priced(chain: AnswerChain) -> AsyncGenerator[Batch, None]:
     """Yield the events, with the cost added to every usage if the price is known."""
     costs: Stage[ev.Event, ev.Event] | None = None
-    async with aclosing(attempts.events()) as batches:
+    async with aclosing(chain.events()) as batches:
         async for batch in batches:
             if costs is None and any(isinstance(event, ev.UsageReported) for event in batch):
-                costs = await pricing(route, time.time())
+                costs = await pricing(chain.route, time.time())
             if costs is None:
                 yield batch
             else:

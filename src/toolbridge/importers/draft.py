@@ -1,0 +1,177 @@
+"""The configuration that an importer collects, and the notes about what it could not carry.
+
+Each importer reads the file of another gateway and calls the methods of `ConfigDraft`. Keys are never
+copied: a reference to an environment variable stays one, and a key that is written in the file
+becomes a note with the variable to set.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from toolbridge import providers
+from toolbridge.config import ProviderConfig
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.environment import key_variable
+
+Table: TypeAlias = dict[str, Json]
+
+
+class ImportNote(msgspec.Struct, frozen=True):
+    """Something that was not carried, or that the user must do."""
+
+    where: str
+    """The path in the file: `model_list.2.litellm_params.rpm`."""
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.text}"
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """A provider as the other gateway describes it."""
+
+    name: str
+    """The name for its table, if it needs one."""
+    base: str = ""
+    """The built-in provider that it is; empty for a server of the user's."""
+    api: str = ""
+    url: str = ""
+    key: str = ""
+    """The key as it is written: a reference to a variable, or the key itself."""
+    more: tuple[tuple[str, Json], ...] = ()
+    """Further settings of its table, such as `region`."""
+
+
+class ConfigDraft:
+    """A `toolbridge.toml` while an importer writes it."""
+
+    def __init__(self) -> None:
+        self.settings: Table = {}
+        self.map: dict[str, tuple[str, ...]] = {}
+        """A name → its addresses, in the order in which they are tried."""
+        self.routes: list[Table] = []
+        self.providers: dict[str, Table] = {}
+        self.models: dict[str, Table] = {}
+        self.notes: list[ImportNote] = []
+        self._names: dict[Endpoint, str] = {}
+
+    def note(self, where: str, text: str) -> None:
+        self.notes.append(ImportNote(where, text))
+
+    def rest(self, where: str, table: Mapping[str, Json], known: Iterable[str]) -> None:
+        """Note every field of `table` that is not `known`."""
+        for name in table.keys() - set(known):
+            self.note(f"{where}.{name}" if where else name, "has no equivalent; not carried")
+
+    def provider(self, endpoint: Endpoint, where: str) -> str:
+        """Return the name of the provider of `endpoint`, with a table if it needs one."""
+        base = endpoint.base or built_in_at(endpoint.url)
+        builtin = providers.load(base) if base else ProviderConfig()
+        table: Table = {}
+        if endpoint.url and _plain(endpoint.url) != _plain(builtin.url):
+            table["api"] = endpoint.api or builtin.api
+            table["url"] = endpoint.url
+        table |= dict(endpoint.more)
+        key = self._key(endpoint, builtin, f"{where}", base or endpoint.name)
+        if key and key != builtin.key:
+            table["key"] = key
+        same = msgspec.structs.replace(endpoint, name=base or endpoint.name, key=key)
+        if same not in self._names:
+            self._names[same] = self._table(same.name, base, builtin, table)
+        return self._names[same]
+
+    def _table(self, name: str, base: str, builtin: ProviderConfig, table: Table) -> str:
+        """Add a provider's table under a name that is free; return the name."""
+        taken = {*self.providers, *self._names.values()}
+        free, number = name, 2
+        while free in taken:
+            free, number = f"{name}-{number}", number + 1
+        if free != base and base:  # a second one of a built-in provider has none of its settings
+            table = {"api": builtin.api, "url": builtin.url, "key": builtin.key, **table}
+            if builtin.quirks and table["api"] == builtin.api:
+                table["quirks"] = dict(builtin.quirks)
+            if builtin.cloud:
+                table = {"cloud": builtin.cloud} | {
+                    field: value for field, value in table.items() if field not in {"api", "url"}
+                }
+        if table:
+            self.providers[free] = table
+        return free
+
+    def _key(self, endpoint: Endpoint, builtin: ProviderConfig, where: str, name: str) -> str:
+        written = endpoint.key.strip()
+        if not written:
+            return ""
+        if variable := key_variable(written):
+            return f"${variable}"
+        own = key_variable(builtin.key) or f"{variable_name(name)}_API_KEY"
+        self.note(where, f"a key is written in the file and was not copied; set it as {own}")
+        return f"${own}"
+
+    def model(self, address: str, settings: Mapping[str, Json]) -> None:
+        """Set options of a model; the first value of each counts."""
+        if settings:
+            self.models[address] = {**settings, **self.models.get(address, {})}
+
+    def gateway_key(self, value: str, where: str) -> None:
+        """Set the key that clients must send."""
+        if variable := key_variable(value):
+            self.settings["key"] = f"${variable}"
+        elif value:
+            self.note(where, "a key is written in the file and was not copied; set TOOLBRIDGE_KEY")
+
+
+def built_in_at(url: str) -> str:
+    """Return the built-in provider at a URL; an empty string for none."""
+    plain = _plain(url)
+    names = (
+        name for name in providers.names() if plain and _plain(providers.load(name).url) == plain
+    )
+    return next(names, "")
+
+
+def _plain(url: str) -> str:
+    """Return a URL in the form in which two are compared."""
+    split = urlsplit(url.rstrip("/."))
+    host = "127.0.0.1" if split.hostname == "localhost" else split.hostname or ""
+    port = f":{split.port}" if split.port else ""
+    path = split.path.rstrip("/")
+    # Ollama serves its own API beside `/v1`; the version of a vendor's path is often left out.
+    path = path.removesuffix("/v1") if path == "/v1" else path
+    return f"{host}{port}{path}".lower()
+
+
+def variable_name(name: str) -> str:
+    """Return the beginning of the variables of a provider: `MY_VLLM` for `my-vllm`."""
+    return "".join(c if c.isalnum() else "_" for c in name.upper()).strip("_") or "PROVIDER"
+
+
+def host_name(url: str) -> str:
+    """Return a name for a server of the user's by its URL: `vllm-internal`, `local-8000`."""
+    try:
+        split = urlsplit(url)
+        host, port = split.hostname or "server", split.port
+    except ValueError:
+        return "server"
+    if host in {"localhost", "127.0.0.1", "::1", "0.0.0.0", "host.docker.internal"}:  # noqa: S104
+        return f"local-{port}" if port else "local"
+    named = "".join(c if c.isalnum() else "-" for c in host).strip("-")
+    return f"{named}-{port}" if port else named
+
+
+def text_of(table: Mapping[str, Json], name: str) -> str:
+    value = table.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def object_of(table: Mapping[str, Json], name: str) -> JsonObject:
+    value = table.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def objects_of(table: Mapping[str, Json], name: str) -> list[JsonObject]:
+    value = table.get(name)
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

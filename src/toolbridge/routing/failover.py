@@ -1,0 +1,229 @@
+"""Failover: the answer to a request from the first model of a chain that gives one.
+
+While the client has received no content, a failure that another provider may not have leads to the
+next address of the chain; after the first content the failure ends the answer. A name that means one
+address is a chain of one. `policy/failover.py` decides, `provider_health.py` keeps the state of the
+providers.
+"""
+
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import TypeAlias
+
+from toolbridge.config import ProviderConfig
+from toolbridge.core import events as ev
+from toolbridge.core.errors import ToolbridgeError, error_of
+from toolbridge.core.messages import Message, Problem
+from toolbridge.policy.failover import (
+    TriedAddress,
+    chain_problem,
+    has_larger_window,
+    may_try_next,
+    overflowed_window,
+)
+from toolbridge.routing.attempts import AnswerAttempts, Batch, KnownAnswer
+from toolbridge.routing.models import ModelRoutes, Route
+from toolbridge.routing.provider_health import PassedOver, ProviderHealth, RequestInFlight
+
+FindAddresses: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
+"""Returns the addresses of a chain, in the order in which they are tried."""
+OpenAttempts: TypeAlias = Callable[
+    [Route, Sequence[TriedAddress]], Awaitable[AnswerAttempts | KnownAnswer]
+]
+"""Prepares a request for a route, with the addresses that were tried before; nothing is sent yet."""
+
+
+class AnswerChain:
+    """The answer to one request, over as many addresses as are needed."""
+
+    def __init__(
+        self,
+        model_routes: ModelRoutes,
+        health: ProviderHealth,
+        find_addresses: FindAddresses,
+        open_attempts: OpenAttempts,
+        caller: str = "",
+    ) -> None:
+        self._model_routes = model_routes
+        self._health = health
+        self._find_addresses = find_addresses
+        self._open = open_attempts
+        self._caller = caller
+        self._left: deque[str] | None = None
+        """The addresses that were not tried yet; None before `prepare`."""
+        self._is_chain = False
+        self._passed_over: list[str] = []
+        """Addresses that are tried only if no other one answers."""
+        self._insists = False
+        self._exceeded = 0
+        """The largest context window that the request has exceeded."""
+        self._route: Route | None = None
+        self._attempts: AnswerAttempts | KnownAnswer | None = None
+        self._reopened = False
+        self.tried: list[TriedAddress] = []
+        """The addresses that did not answer, in order."""
+        self.last_error: ToolbridgeError | None = None
+        """The failure of the address that was tried last."""
+
+    @property
+    def route(self) -> Route:
+        """The route that answers, after `prepare`."""
+        if self._route is None:
+            raise RuntimeError("the chain is not prepared")
+        return self._route
+
+    @property
+    def attempts(self) -> AnswerAttempts | KnownAnswer:
+        if self._attempts is None:
+            raise RuntimeError("the chain is not prepared")
+        return self._attempts
+
+    @property
+    def maker(self) -> str:
+        """The provider, API and model that sign the answer's opaque tokens."""
+        return self.attempts.maker
+
+    @property
+    def aborts(self) -> bool:
+        """Whether a failure in mid-stream closes the connection instead of sending an error."""
+        return self.attempts.aborts
+
+    async def prepare(self) -> None:
+        """Prepare the request for the first address that can be used; raise without one."""
+        if self._left is None:
+            self._left = deque(await self._find_addresses())
+            self._is_chain = len(self._left) > 1
+            await self._advance()
+
+    async def events(self) -> AsyncGenerator[Batch, None]:
+        """Yield the events of the answer.
+
+        A failure before the first batch is raised; a later one is the last event.
+        """
+        await self.prepare()
+        while True:
+            begun = False
+            last: ev.Event | None = None
+            try:
+                async with (
+                    self._sending() as sending,
+                    aclosing(self.attempts.events()) as batches,
+                ):
+                    async for batch in batches:
+                        if not begun:
+                            begun = True
+                            sending.answered()
+                            self._health.note_answer(self.route.address)
+                        if batch:
+                            last = batch[-1]
+                        yield batch
+                    sending.ended(last.problem if isinstance(last, ev.Failed) else None)
+            except ToolbridgeError as error:
+                if begun:
+                    raise
+                await self._go_on(error)
+            else:
+                return
+
+    async def message(self) -> Message:
+        """Return the whole answer; after every failure another address may be tried."""
+        await self.prepare()
+        while True:
+            try:
+                async with self._sending() as sending:
+                    message = await self.attempts.message()
+                    sending.ended(None)
+                    self._health.note_answer(self.route.address)
+                    return message
+            except ToolbridgeError as error:
+                await self._go_on(error)
+
+    def _sending(self) -> RequestInFlight:
+        insists = self._insists or not self._is_chain
+        return self._health.sending(self.route, self._caller, insists=insists)
+
+    async def _go_on(self, error: ToolbridgeError) -> None:
+        """Prepare the request for the next address after a failure; raise without one."""
+        route = self.route
+        if isinstance(error, PassedOver):
+            self._pass_over(route.address, error.problem.text)
+            self._passed_over.append(route.address)
+            await self._advance()
+            return
+        if self.attempts.needs_other_api and not self._reopened:
+            self._reopened = True
+            try:
+                await self._use(route)
+            except ToolbridgeError as other:
+                error = other
+            else:
+                return
+        self._fail(route.address, route.provider_config, error, route.target.window)
+        await self._advance()
+
+    async def _advance(self) -> None:
+        while (address := self._next()) is not None:
+            try:
+                route = await self._model_routes.route_at(address)
+            except ToolbridgeError as error:
+                self._fail(address, ProviderConfig(), error)
+                continue
+            if not has_larger_window(route.target.window, self._exceeded):
+                self._pass_over(address, "its context window is not larger")
+                continue
+            try:
+                await self._use(route)
+            except ToolbridgeError as error:
+                self._fail(address, route.provider_config, error, route.target.window)
+                continue
+            return
+        raise self._failure()
+
+    def _next(self) -> str | None:
+        """Return the next address; one that is passed over only if no other one is left."""
+        left = self._left if self._left is not None else deque[str]()
+        while left:
+            address = left.popleft()
+            insists = self._insists or not self._is_chain
+            why = "" if insists else self._health.passed_over(address)
+            if not why:
+                return address
+            self._pass_over(address, why)
+            self._passed_over.append(address)
+        if not self._passed_over:
+            return None
+        again = self._passed_over
+        self._passed_over = []
+        self._insists = True
+        self.tried = [one for one in self.tried if one.address not in again]
+        left.extend(again)
+        return left.popleft()
+
+    async def _use(self, route: Route) -> None:
+        """Prepare the request for `route`."""
+        attempts = await self._open(route, tuple(self.tried))
+        attempts.has_next = bool(self._left or self._passed_over)
+        self._route, self._attempts = route, attempts
+
+    def _pass_over(self, address: str, why: str) -> None:
+        self.tried.append(TriedAddress(address, Problem("overloaded", ""), why))
+
+    def _fail(
+        self, address: str, config: ProviderConfig, error: ToolbridgeError, window: int = 0
+    ) -> None:
+        """Note a failure; raise it if no other provider may be asked."""
+        problem = error.problem
+        if self._is_chain:
+            self._health.note_failure(address, config, problem)
+        self._exceeded = max(self._exceeded, overflowed_window(problem, window))
+        self.tried.append(TriedAddress(address, problem))
+        self.last_error = error
+        if not may_try_next(problem):
+            raise error
+
+    def _failure(self) -> ToolbridgeError:
+        """Return the error of the whole chain."""
+        if len(self.tried) == 1 and self.last_error is not None:
+            return self.last_error
+        return error_of(chain_problem(self.tried))

@@ -1,0 +1,154 @@
+"""One request of a client, and what is needed to write its response.
+
+A turn outlives the failures of its providers: `serve_by` is called for each address of a chain that
+the request is prepared for, and replaces what the address before it has set.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from toolbridge.core import events as ev
+from toolbridge.core.answer_losses import all_losses
+from toolbridge.core.codec import AnswerContext, Codec
+from toolbridge.core.fold import Fold, collect
+from toolbridge.core.messages import Loss, Message, Request
+from toolbridge.policy.failover import TriedAddress, chain_loss
+from toolbridge.policy.thinking import attaches
+from toolbridge.routing.charges import Charge
+from toolbridge.routing.models import Route
+from toolbridge.routing.passthrough import PassedBytes, PassthroughRequest
+from toolbridge.routing.router import TokenCount
+from toolbridge.routing.sources import Batch
+from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_provider
+from toolbridge.server.http import HttpExchange
+from toolbridge.server.kept_requests import KeptRequest
+from toolbridge.server.request_fields import note_model
+from toolbridge.server.request_log import Entry
+
+MAX_HEADER = 1000
+TRIED = "x-toolbridge-tried"
+WARNING = "x-toolbridge-warning"
+
+
+class ClientTurn:
+    """One client request: how it is served at this moment, and what is reported about it."""
+
+    def __init__(
+        self,
+        exchange: HttpExchange,
+        entry: Entry,
+        codec: Codec,
+        request: Request,
+        kept: KeptRequest,
+        edits: tuple[Loss, ...] = (),
+    ) -> None:
+        self.exchange = exchange
+        self.entry = entry
+        self.codec = codec
+        self.request = request
+        """The request as the client sent it, without what its key may not use."""
+        self.kept = kept
+        self.edits = edits
+        """What the gateway itself has changed in the request, by scopes and by the loop guard."""
+        self.charge: Charge | None = None
+        self.asked = AnswerContext(request, entry.at)
+        self.counted: TokenCount | None = None
+        """The tokens of the prompt; None for an answer that needs no model."""
+        self.passing: PassthroughRequest | None = None
+        """The request in passthrough; None for a translated one."""
+        self.same_api = False
+        self.tried: Sequence[TriedAddress] = ()
+        self._address = ""
+        self._returned: dict[str, str] = {}
+        """The provider's headers that are sent to the client."""
+
+    @property
+    def passed(self) -> PassedBytes | None:
+        """The provider's own bytes, in passthrough."""
+        return None if self.passing is None else self.passing.passed
+
+    @property
+    def needs_other_api(self) -> bool:
+        """Whether the provider has rejected passthrough because of the API."""
+        return self.passing is not None and self.passing.needs_other_api
+
+    @property
+    def from_agent(self) -> bool:
+        """Whether the client is a coding agent that attaches options its user did not choose."""
+        return attaches(self.exchange.header("user-agent"), self.exchange.header("x-app"))
+
+    def serve_by(self, route: Route, tried: Sequence[TriedAddress]) -> None:
+        """Note the route that is tried now."""
+        self.same_api = route.provider_config.api == self.codec.name
+        note_model(self.entry, self.codec.name, self.request, route)
+        self.kept.route = route
+        if self.charge is not None:
+            self.charge.route = route
+        self.exchange.extra_headers["x-toolbridge-model"] = route.address
+        self._address = route.address
+        if tried:
+            self.note_tried(tried)
+            self.entry.fields["routes.tried"] = [*(one.address for one in tried), route.address]
+            self.on_head({})
+        if tried or self.edits:
+            self.lose(())
+
+    def note_tried(self, tried: Sequence[TriedAddress]) -> None:
+        """Report the addresses that did not answer, in the log and in a header."""
+        self.tried = tuple(tried)
+        self.entry.fields["routes.tried"] = [one.address for one in tried]
+        self.entry.tried = [f"{one} {one.problem.text}".strip() for one in tried]
+        self.entry.tried_providers = [
+            (one.address.partition("/")[0], "passed over" if one.passed_over else one.failure)
+            for one in tried
+        ]
+        self.exchange.extra_headers[TRIED] = shortened("; ".join(map(str, tried)), len(tried))
+
+    def on_head(self, headers: Mapping[str, str]) -> None:
+        """Send the headers of this attempt instead of those of the last one."""
+        for name in self._returned:
+            self.exchange.extra_headers.pop(name, None)
+        self._returned = headers_of_provider(headers, same_api=self.same_api)
+        self.exchange.extra_headers.update(self._returned)
+        if id := self._returned.get(UPSTREAM_ID):
+            self.entry.fields["upstream.request.id"] = id
+
+    def lose(self, losses: tuple[Loss, ...]) -> None:
+        """Report what the provider's API cannot express, in the log and in a header."""
+        losses = tuple(dict.fromkeys((*self.edits, *losses)))
+        if self.tried:
+            instead = chain_loss(self.tried, self._address)
+            losses = (instead, *(loss for loss in losses if loss != instead))
+        self.entry.losses = list(losses)
+        self.exchange.extra_headers.pop(WARNING, None)
+        if reported := [loss for loss in losses if not loss.minor]:
+            self.exchange.extra_headers[WARNING] = warning(reported)
+
+    def lose_of_answer(self, message: Message) -> None:
+        """Report what the client's API cannot express; in the header if it is not sent yet."""
+        if lost := all_losses(message, self.codec.shows):
+            self.lose(tuple(dict.fromkeys((*self.entry.losses, *lost))))
+
+    def follow(self, fold: Fold) -> None:
+        """Charge for the answer in `fold` if it is not read to its end."""
+        if self.charge is not None:
+            self.charge.reading = fold
+
+    def begin(self, batch: Batch) -> None:
+        """Record the time of the first events, and put the losses among them into the header."""
+        self.entry.note_first_token()
+        if self.passing is not None or not batch:
+            return  # in passthrough nothing is lost
+        lost = tuple(event.loss for event in batch if isinstance(event, ev.Lost))
+        last = batch[-1]
+        finished = isinstance(last, ev.Finished)
+        self.lose_of_answer(collect(batch) if finished else Message(losses=lost))
+
+
+def warning(losses: list[Loss]) -> str:
+    """Return the text of the header for `losses`."""
+    return shortened("; ".join(dict.fromkeys(str(loss) for loss in losses)), len(losses))
+
+
+def shortened(text: str, count: int) -> str:
+    """Return `text` for a header, cut if it is too long."""
+    return text if len(text) <= MAX_HEADER else f"{text[:MAX_HEADER]}… ({count} in all)"

@@ -1,0 +1,356 @@
+"""`toolbridge import`: files of other gateways, what is carried, and what is noted."""
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from toolbridge import config as configuration
+from toolbridge.cli import main
+from toolbridge.core.errors import ConfigError
+from toolbridge.importers import import_source, read_source, recognize
+from toolbridge.importers.draft import ConfigDraft
+from toolbridge.importers.write_toml import write_toml
+from toolbridge.routing.providers import find_providers
+
+SECRET = "sk-live-0123456789abcdef"
+
+LITELLM = f"""
+model_list:
+  - model_name: big
+    litellm_params:
+      model: openai/gpt-5.5
+      api_key: os.environ/OPENAI_API_KEY
+      weight: 3
+  - model_name: big
+    litellm_params:
+      model: azure/my-deployment
+      api_base: https://example-eu.openai.azure.com
+      api_key: os.environ/AZURE_KEY_EU
+      api_version: "2025-01-01"
+      weight: 1
+  - model_name: small
+    litellm_params:
+      model: openai/qwen3
+      api_base: http://localhost:8001/v1
+      api_key: {SECRET}
+      rpm: 60
+      temperature: 0.2
+    model_info:
+      max_input_tokens: 32768
+      supports_vision: false
+      input_cost_per_token: 0.0000015
+      team_id: red
+  - model_name: fast
+    litellm_params: {{model: groq/llama-x, api_key: os.environ/GROQ_API_KEY}}
+  - model_name: fast-2
+    litellm_params: {{model: groq/llama-y, api_key: os.environ/GROQ_KEY_TWO}}
+  - model_name: local
+    litellm_params: {{model: ollama_chat/qwen3:8b, api_base: "http://localhost:11434"}}
+  - model_name: cloud
+    litellm_params: {{model: bedrock/anthropic.claude-x, aws_region_name: eu-west-1, aws_secret_access_key: {SECRET}}}
+  - model_name: strange
+    litellm_params: {{model: watsonx/granite}}
+  - model_name: "anthropic/*"
+    litellm_params: {{model: "anthropic/*"}}
+router_settings:
+  model_group_alias: {{gpt-4: big, hidden-one: {{model: small, hidden: true}}}}
+  routing_strategy: latency-based-routing
+  fallbacks: [{{fast: [small, local]}}, {{big: [small]}}]
+  redis_password: {SECRET}
+litellm_settings:
+  drop_params: true
+  context_window_fallbacks: [{{small: [big]}}]
+general_settings:
+  master_key: os.environ/LITELLM_MASTER_KEY
+  database_url: postgresql://user:{SECRET}@db/x
+environment_variables: {{OTHER_KEY: {SECRET}}}
+"""
+
+CCR = f"""
+{{
+  // the file of claude-code-router is JSON5
+  "APIKEY": "{SECRET}",
+  "PORT": 3460,
+  "LOG": true,
+  "PROXY_URL": "http://127.0.0.1:7890",
+  "Providers": [
+    {{
+      "name": "openrouter",
+      "api_base_url": "https://openrouter.ai/api/v1/chat/completions",
+      "api_key": "$OPENROUTER_API_KEY",
+      "models": ["google/gemini-x"],
+      "transformer": {{"use": ["openrouter"]}},
+    }},
+    {{
+      "name": "deep",
+      "api_base_url": "https://api.deepseek.com/chat/completions",
+      "api_key": "{SECRET}",
+      "models": ["deepseek-chat", "deepseek-reasoner"],
+      "transformer": {{"use": ["deepseek", ["maxtoken", {{"max_tokens": 8192}}]], "deepseek-chat": {{"use": ["tooluse"]}}}},
+    }},
+    {{"name": "gemini", "api_base_url": "https://generativelanguage.googleapis.com/v1beta/models/", "api_key": "${{GEMINI_API_KEY}}", "models": ["gemini-x"], "transformer": {{"use": ["gemini"]}}}},
+    {{"name": "mine", "api_base_url": "http://10.0.0.5:9000/v1/messages", "api_key": "x", "models": ["m"], "transformer": {{"use": ["Anthropic", "my-own"]}}}},
+    {{"name": "ollama", "api_base_url": "http://localhost:11434/v1/chat/completions", "api_key": "ollama", "models": ["qwen3:8b"]}},
+  ],
+  "Router": {{
+    "default": "deep,deepseek-chat",
+    "background": "ollama,qwen3:8b",
+    "think": "deep,deepseek-reasoner",
+    "longContext": "openrouter,google/gemini-x",
+    "longContextThreshold": 50000,
+    "webSearch": "gemini,gemini-x",
+    "image": "mine,m",
+  }},
+  "CUSTOM_ROUTER_PATH": "/home/me/router.js",
+}}
+"""
+
+PORTKEY = {
+    "strategy": {
+        "mode": "conditional",
+        "conditions": [
+            {"query": {"params.model": {"$eq": "smart"}}, "then": "shared"},
+            {"query": {"params.model": {"$in": ["a", "b"]}}, "then": "safe"},
+            {"query": {"metadata.plan": {"$eq": "paid"}}, "then": "safe"},
+        ],
+        "default": "safe",
+    },
+    "targets": [
+        {
+            "name": "shared",
+            "strategy": {"mode": "loadbalance"},
+            "targets": [
+                {"provider": "openai", "api_key": SECRET, "weight": 0.7, "override_params": {"model": "gpt-5.5"}},
+                {"virtual_key": "anthropic-prod-1", "weight": 0.3, "override_params": {"model": "claude-x", "temperature": 0}},
+            ],
+        },
+        {
+            "name": "safe",
+            "strategy": {"mode": "fallback", "on_status_codes": [429]},
+            "targets": [
+                {"provider": "together-ai", "override_params": {"model": "llama-x"}},
+                {"provider": "@groq-eu", "override_params": {"model": "llama-y"}},
+                {"provider": "openai"},
+            ],
+        },
+    ],
+    "cache": {"mode": "simple"},
+    "retry": {"attempts": 3},
+}  # fmt: skip
+
+
+def imported(text: str, name: str = "config.json"):
+    """Return the gateway, the tables of the TOML, its text and the notes by their places."""
+    gateway, draft = import_source(read_source(text, name))
+    toml = write_toml(draft, "x")
+    return gateway, tomllib.loads(toml), toml, {note.where: note.text for note in draft.notes}
+
+
+def check(toml: str) -> None:
+    """Load the file as a program would."""
+    source = configuration.ConfigSource(Path("toolbridge.toml"), toml.encode())
+    find_providers(configuration.read(source, env={}), {})
+
+
+def test_litellm():
+    gateway, tables, toml, notes = imported(LITELLM, "config.yaml")
+    assert gateway == "litellm"
+    assert tables["map"] == {
+        "big": "openai/gpt-5.5",
+        "small": "local-8001/qwen3",
+        "fast": ["groq/llama-x", "local-8001/qwen3", "ollama/qwen3:8b"],
+        "fast-2": "groq-2/llama-y",
+        "local": "ollama/qwen3:8b",
+        "cloud": "bedrock/anthropic.claude-x",
+        "gpt-4": "big",
+        "hidden-one": "small",
+    }
+    shared = [
+        {"model": "openai/gpt-5.5", "weight": 3},
+        {"model": "azure/my-deployment", "weight": 1},
+    ]
+    assert tables["routes"] == [{"model": "big", "to": shared}]
+    assert tables["key"] == "$LITELLM_MASTER_KEY"
+    found = tables["providers"]
+    assert found["azure"] == {
+        "resource": "example-eu", "api_version": "2025-01-01", "key": "$AZURE_KEY_EU",
+    }  # fmt: skip
+    assert found["local-8001"] == {
+        "api": "openai_chat", "url": "http://localhost:8001/v1", "key": "$LOCAL_8001_API_KEY",
+    }  # fmt: skip
+    assert found["groq-2"]["key"] == "$GROQ_KEY_TWO"
+    assert found["groq-2"]["url"] == "https://api.groq.com/openai/v1"
+    assert found["bedrock"] == {"region": "eu-west-1"}
+    assert not {"openai", "groq", "ollama"} & found.keys()  # built in, with their own variables
+    small = tables["models"]["local-8001/qwen3"]
+    assert small == {"window": 32768, "vision": False, "rates": {"input": 1.5}}
+    at = "model_list.2.litellm_params"
+    assert "LOCAL_8001_API_KEY" in notes[f"{at}.api_key"]
+    assert {
+        f"{at}.temperature", f"{at}.rpm", "model_list.2.model_info.team_id",
+        "model_list.6.litellm_params.aws_secret_access_key", "model_list.7.litellm_params.model",
+        "model_list.8.litellm_params.model", "router_settings.routing_strategy",
+        "router_settings.fallbacks", "router_settings.redis_password",
+        "litellm_settings.context_window_fallbacks", "general_settings.database_url",
+        "environment_variables",
+    } <= notes.keys()  # fmt: skip
+    assert SECRET not in toml + str(notes)
+    check(toml)
+
+
+def test_claude_code_router():
+    gateway, tables, toml, notes = imported(CCR)
+    assert gateway == "claude-code-router"
+    assert tables["map"] == {"default": "deepseek/deepseek-chat", "haiku": "ollama/qwen3:8b"}
+    assert tables["routes"] == [
+        {"task": "images", "to": "mine/m"},
+        {"task": "long_context", "to": "openrouter/google/gemini-x", "min_tokens": 50000},
+        {"task": "background", "to": "ollama/qwen3:8b"},
+        {"task": "thinking", "to": "deepseek/deepseek-reasoner"},
+    ]
+    assert tables["port"] == 3460
+    assert tables["providers"] == {
+        "mine": {"api": "anthropic", "url": "http://10.0.0.5:9000", "key": "$MINE_API_KEY"}
+    }
+    assert tables["models"]["deepseek/deepseek-chat"] == {"max_output": 8192}
+    assert notes.keys() == {
+        "APIKEY", "CUSTOM_ROUTER_PATH", "PROXY_URL", "Providers.1.api_key", "Providers.3.api_key",
+        "Providers.3.transformer.use.1", "Providers.4.api_key", "Router.webSearch",
+    }  # fmt: skip
+    assert "DEEPSEEK_API_KEY" in notes["Providers.1.api_key"]
+    assert SECRET not in toml + str(notes)
+    check(toml)
+
+
+def test_portkey():
+    gateway, tables, toml, notes = imported(json.dumps(PORTKEY))
+    assert gateway == "portkey"
+    shared = [
+        {"model": "openai/gpt-5.5", "weight": 0.7},
+        {"model": "anthropic/claude-x", "weight": 0.3},
+    ]
+    assert tables["routes"] == [
+        {"model": "smart", "to": shared},
+        {"model": ["a", "b"], "to": "safe"},
+    ]
+    chain = ["together/llama-x", "groq/llama-y"]
+    assert tables["map"] == {"safe": chain, "default": chain}
+    assert {
+        "cache", "retry", "strategy.conditions.2", "targets.0.targets.0.api_key",
+        "targets.0.targets.1.virtual_key", "targets.0.targets.1.override_params.temperature",
+        "targets.1.strategy.on_status_codes", "targets.1.targets.2.override_params.model",
+    } <= notes.keys()  # fmt: skip
+    assert SECRET not in toml + str(notes)
+    check(toml)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (
+            {"provider": "openai", "api_key": "k", "override_params": {"model": "gpt-5.5"}},
+            {"map": {"default": "openai/gpt-5.5"}},
+        ),
+        (
+            {"strategy": {"mode": "loadbalance"}, "targets": [
+                {"override_params": {"model": "@openai/gpt-5.5"}},
+                {"provider": "x", "custom_host": "https://llm.example.com/v1", "weight": 2,
+                 "override_params": {"model": "m"}},
+            ]},
+            {"routes": [{"to": [{"model": "openai/gpt-5.5", "weight": 1}, {"model": "x/m", "weight": 2}]}]},
+        ),
+        (
+            {"strategy": {"mode": "fallback"}, "targets": [
+                {"strategy": {"mode": "loadbalance"}, "targets": [
+                    {"provider": "openai", "override_params": {"model": "a"}}]},
+                {"provider": "groq", "override_params": {"model": "b"}},
+            ]},
+            {"map": {"default": ["openai/a", "groq/b"]}},
+        ),
+    ],
+)  # fmt: skip
+def test_strategies_of_portkey(config, expected):
+    _, draft = import_source(config, "portkey")
+    tables = tomllib.loads(write_toml(draft, "x"))
+    assert {name: tables[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"model_list": "x", "router_settings": []},
+        {"model_list": [None, {}, {"litellm_params": {"model": 5}}, {"model_name": 5}]},
+        {"Providers": [{}, {"name": 5, "transformer": {"use": 3, "x": 1}}], "Router": {"think": 5}},
+        {"Router": {"default": "no comma"}, "fallback": {"default": "x"}},
+        {"targets": [{"targets": []}], "strategy": {"mode": "new"}},
+        {"strategy": {"mode": "conditional", "conditions": [{"query": {}}]}, "targets": [{}]},
+    ],
+)
+def test_a_file_of_another_shape_never_crashes(source):
+    _, draft = import_source(source)
+    check(write_toml(draft, "x"))
+
+
+def test_a_file_that_belongs_to_nobody_is_an_error():
+    with pytest.raises(ConfigError, match="--from"):
+        recognize({"providers": {}})
+    with pytest.raises(ConfigError, match="is not JSON"):
+        read_source('{"Providers": [', "config.json")
+    with pytest.raises(ConfigError, match="no table at the top"):
+        read_source("[1]", "config.json")
+    with pytest.raises(ConfigError, match="not valid YAML"):
+        read_source("a: [", "config.yaml")
+
+
+def test_yaml_without_its_reader_names_the_command(monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(ConfigError, match=r"pip install '\.\[import\]'"):
+        read_source("a: 1", "config.yaml")
+
+
+def test_texts_are_quoted():
+    draft = ConfigDraft()
+    draft.map = {'a "b" c': ("x/ü\n\x7f\\",)}
+    assert tomllib.loads(write_toml(draft, "x")) == {"map": {'a "b" c': "x/ü\n\x7f\\"}}
+
+
+# ── the command ──
+
+
+@pytest.fixture
+def here(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config.json").write_text(CCR)
+    return tmp_path
+
+
+def test_the_command_prints_a_file_that_can_be_used(here, capsys):
+    assert main(["import", "config.json"]) == 0
+    out, err = capsys.readouterr()
+    assert tomllib.loads(out)["map"]["default"] == "deepseek/deepseek-chat"
+    assert "note  Router.webSearch: " in err
+    assert "8 notes" in err
+    assert SECRET not in out + err
+
+
+def test_the_command_writes_and_allows_the_file(here, capsys):
+    assert main(["import", "config.json", "--write"]) == 0
+    assert configuration.load(env={"XDG_STATE_HOME": str(here / "state")}).port == 3460
+    assert main(["import", "config.json", "--write"]) == 1
+    assert "--force" in capsys.readouterr().err
+    assert main(["import", "config.json", "--write", "--force"]) == 0
+
+
+def test_the_command_rejects_what_it_cannot_read(here, capsys):
+    (here / "other.json").write_text("{}")
+    assert main(["import", "other.json"]) == 1
+    assert "litellm, claude-code-router, portkey" in capsys.readouterr().err
+    assert main(["import", "missing.json"]) == 1
+    (here / "latin.json").write_bytes(b"\xff")
+    assert main(["import", "latin.json"]) == 1
+    assert "UTF-8" in capsys.readouterr().err
