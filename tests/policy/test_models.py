@@ -328,6 +328,9 @@ CHAINS = ModelFacts(
         ("models/gpt-4o", ("openai/g", "groq/g")),
         ("qwen3:8b", ("ollama/qwen3:8b",)),
         ("keyless", ("mistral/m", "ollama/m")),
+        ("the/default", ("the/default", "ollama/qwen3:8b")),  # what the banner names to agents
+        ("ollama/qwen3:8b", ("ollama/qwen3:8b",)),
+        ("anthropic/o", ("anthropic/o",)),
     ],
 )
 def test_a_name_may_mean_a_chain(name, chain):

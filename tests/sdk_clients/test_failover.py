@@ -1,11 +1,14 @@
 """Failover, as users of the official SDKs meet it: they see the answer of the second provider."""
 
+import asyncio
 from contextlib import asynccontextmanager
 
+import aiohttp
 import pytest
 from tests.peers import gateway, model_server, whole
 from tests.sdk_clients import upstreams
 from tests.sdks import SDKS, Tool
+from tests.server.test_failover import asked
 
 from toolbridge.config import Config, ModelConfig, ProviderConfig
 
@@ -24,7 +27,7 @@ def serving(answer):
 
 
 @asynccontextmanager
-async def chained(api: str, first, second: str, *, passthrough: bool):
+async def chained(api: str, first, second: str, *, passthrough: bool, **settings):
     """Serve a gateway in front of a provider of `api` that fails, and one of `second` behind it."""
     async with (
         model_server(serving(first)) as one,
@@ -40,6 +43,7 @@ async def chained(api: str, first, second: str, *, passthrough: bool):
                 "two": ProviderConfig(api=second, url=other.url, **place),
             },
             models={"one/m": can, "two/m": can},
+            **settings,
         )
         async with gateway(config) as (url, _):
             yield url, one, other
@@ -86,3 +90,28 @@ async def test_a_failure_after_the_text_is_an_error_and_nothing_is_sent_to_the_s
         with pytest.raises(Exception):  # noqa: B017  each SDK has its own class
             await talk.ask("What is the weather?")
     assert not [h for h in other.heard if h.method == "POST" and "show" not in h.path]
+
+
+@pytest.mark.parametrize("api", upstreams.APIS)
+async def test_an_answer_that_a_keep_alive_has_begun_is_continued_not_begun_again(api):
+    """The first provider has another API; the second one's own bytes would begin a second answer."""
+
+    async def late(_, line):
+        await asyncio.sleep(0.3)
+        line.cut()
+
+    waits = {"first_byte": 0.05, "keep_alive": 0.05}
+    async with chained(OTHER[api], late, api, passthrough=True, **waits) as (url, _, other):
+        async with SDKS[api](url, tools=(Tool(),), think=True) as talk:
+            said = await talk.ask("What is the weather?")
+        path, body = asked(api, stream=True)
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(url + path.replace("/m:", "/x:"), json=body | {"model": "x"}) as reply,
+        ):
+            raw = await reply.text()
+    assert upstreams.TEXT in said.text
+    assert len(other.heard) >= 2
+    plain = raw.replace(" ", "")
+    assert plain.count('"type":"response.created"') == (api == "openai_responses")
+    assert plain.count('"type":"message_start"') == (api == "anthropic")

@@ -202,3 +202,25 @@ async def test_only_one_request_at_a_time_is_a_probe():
         texts = sorted([text_of(said) for _, said in await asyncio.gather(*asking)])
     assert texts == ["hello", *["other"] * 4]
     assert len(gate.order) == 2
+
+
+async def test_requests_that_wait_are_not_sent_after_the_breaker_has_opened():
+    gate = Gate()
+    async with (
+        model_server(gate) as one,
+        model_server(says("anthropic", "other")) as other,
+        gateway(two(one.url, other.url, max_in_flight=1)) as (here, app),
+        aiohttp.ClientSession() as session,
+    ):
+        asking = [asyncio.create_task(post(session, here, str(n))) for n in range(4)]
+        await until(lambda: gate.running == 1 and places(app).waiting == 3)
+        breaker = app.gateway.router.health._breakers["a"]
+        now = asyncio.get_running_loop().time()
+        for _ in range(FAILURES):
+            breaker.fail(now)
+        breaker.answered = breaker.succeed = lambda: None  # the running answer does not close it
+        gate.open.release()
+        texts = sorted([text_of(said) for _, said in await asyncio.gather(*asking)])
+        assert (places(app).running, places(app).waiting) == (0, 0)
+    assert texts == ["hello", *["other"] * 3]
+    assert len(gate.order) == 1

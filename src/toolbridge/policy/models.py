@@ -90,9 +90,15 @@ def resolve(name: str, facts: ModelFacts) -> str:
 def resolve_chain(name: str, facts: ModelFacts) -> tuple[str, ...]:
     """Return every address that `name` means, in the order in which they are tried.
 
-    The key of a provider may be missing, unless there is only one address.
+    The key of a provider may be missing, unless there is only one address. The address of the default
+    model means its chain: `toolbridge claude` and the banner set that address as the model's name.
     """
-    return _chain_of(_meaning(name, facts), facts)
+    values = _meaning(name, facts)
+    if facts.fixed and list(values.values()) == [name]:
+        chain = _addresses(facts.table.get("default", ""), facts)
+        if next(iter(chain.values())) == name:
+            values = chain
+    return _chain_of(values, facts)
 
 
 def resolve_targets(values: Sequence[str], facts: ModelFacts) -> tuple[str, ...]:
