@@ -3,9 +3,10 @@
 import asyncio
 import json
 import tomllib
+from collections import Counter
 
 import pytest
-from tests.peers import Heard, Line, model_server, whole
+from tests.peers import Answer, Heard, Line, model_server, whole
 from tests.probe_script import probe_script
 
 from toolbridge.cli import main
@@ -19,6 +20,33 @@ def answer_for(body: dict) -> str:
     last = json.dumps(body["messages"][-1], ensure_ascii=False)
     rule = next(rule for rule in RULES if rule["find"] in last)
     return rule["first"] + rule["answers"][-1 if "response_format" in body else 0]
+
+
+async def refuse(line: Line, status: int, text: str, **error: str) -> None:
+    await whole(line, {"error": {"message": text, **error}}, status)
+
+
+async def without_tools(heard: Heard, line: Line) -> None:
+    """Reject native tools, as Ollama does for a model whose template has none."""
+    if heard.body and heard.json.get("tools"):
+        await refuse(line, 400, "tiny does not support tools")
+    else:
+        await chat(heard, line)
+
+
+async def without_schemas(heard: Heard, line: Line) -> None:
+    if heard.body and heard.json.get("response_format"):
+        await refuse(line, 400, "response_format is not supported", param="response_format")
+    else:
+        await chat(heard, line)
+
+
+async def without_parser(heard: Heard, line: Line) -> None:
+    """Fail to parse every call of native tools, and hide what the model wrote."""
+    if heard.body and heard.json.get("tools"):
+        await refuse(line, 500, "Failed to parse tool call arguments as JSON")
+    else:
+        await chat(heard, line)
 
 
 async def chat(heard: Heard, line: Line) -> None:
@@ -42,14 +70,21 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-async def probe(home, *args: str) -> int:
-    async with model_server(chat) as server:
+async def probe(home, *args: str, upstream: Answer = chat, more: str = "") -> int:
+    async with model_server(upstream) as server:
         config = home / "toolbridge.toml"
         if not config.exists():
-            config.write_text(f'[providers.local]\napi = "openai_chat"\nurl = "{server.url}/v1"\n')
+            provider = f'[providers.local]\napi = "openai_chat"\nurl = "{server.url}/v1"\n'
+            config.write_text(f"{provider}{more}")
         return await asyncio.to_thread(
             main, ["probe", "local/tiny", "--config", str(config), *args]
         )
+
+
+def right_by_mode(shown: str) -> dict[str, int]:
+    attempts = json.loads(shown)["attempts"]
+    right = Counter(a["mode"] for a in attempts if a["right"])
+    return {mode: right[mode] for mode in ("native", "prompt", "constrained")}
 
 
 async def test_every_task_is_solved_in_every_mode(home, capsys):
@@ -58,6 +93,48 @@ async def test_every_task_is_solved_in_every_mode(home, capsys):
     assert [a for a in attempts if not a["right"]] == []
     assert len(attempts) == 3 * len(TASKS)
     assert {a.get("dialect") for a in attempts if a["mode"] == "prompt"} == {None, "hermes_json"}
+
+
+@pytest.mark.parametrize(
+    ("upstream", "more", "right", "why"),
+    [
+        (without_tools, "", {"native": 0, "prompt": 3, "constrained": 3}, "provider rejects tools"),
+        (without_parser, "", {"native": 0, "prompt": 3, "constrained": 3}, "could not parse"),
+        (
+            without_schemas,
+            "",
+            {"native": 3, "prompt": 3, "constrained": 0},
+            "rejects the constraint",
+        ),
+        (chat, 'constraint = ""\n', {"native": 3, "prompt": 3, "constrained": 0}, "no constraint"),
+        (
+            chat,
+            '[models."local/tiny"]\ntools = false\n',
+            {"native": 0, "prompt": 3, "constrained": 3},
+            "no native tools",
+        ),
+    ],
+)
+async def test_a_result_of_another_mode_is_not_counted(home, capsys, upstream, more, right, why):
+    flags = ("--json", "--tasks", "one-call")
+    assert await probe(home, *flags, upstream=upstream, more=more) == 0
+    shown = capsys.readouterr().out
+    assert right_by_mode(shown) == right
+    wrong = [a["why"] for a in json.loads(shown)["attempts"] if not a["right"]]
+    assert [text for text in wrong if why not in text] == []
+
+
+async def test_a_learned_correction_does_not_pass_for_a_constraint(home, capsys):
+    """The schema tasks of `native` teach the router to leave out `response_format`."""
+    assert await probe(home, "--json", "--tasks", "schema", upstream=without_schemas) == 0
+    assert right_by_mode(capsys.readouterr().out) == {"native": 3, "prompt": 3, "constrained": 0}
+
+
+async def test_the_best_mode_of_a_provider_that_rejects_tools_is_written(home, capsys):
+    assert await probe(home, "--tasks", "one-call", "--write", upstream=without_tools) == 0
+    assert "best mode: prompt" in capsys.readouterr().out
+    found = tomllib.loads((home / "toolbridge.toml").read_text())
+    assert found["models"]["local/tiny"]["tool_mode"] == "prompt"
 
 
 async def test_two_cards_without_times_are_the_same(home, capsys):

@@ -1,7 +1,8 @@
 """Sends the tasks of a probe to a model, one after the other, and judges the answers.
 
 Requests go the way of every other request (`routing.Router`), with the tool mode of the route
-replaced by the one that is probed. The events of the provider are also read before any stage has
+replaced by the one that is probed. A request that cannot be sent in that mode is an attempt that
+failed: a result of another mode is never booked under this one. The events of the provider are also read before any stage has
 changed them: their text shows which dialect the model wrote.
 """
 
@@ -91,7 +92,7 @@ class Prober:
         route = replace(self._route, settings=settings)
         request = task.request(route.address, mode, self._max_tokens)
         counted = self._router.admit(request, route)
-        client = ClientSide(raw=recorder.raw.feed_all)
+        client = ClientSide(raw=recorder.raw.feed_all, keeps_mode=True)
         attempts = self._router.attempts(request, route, counted.tokens, client=client)
         recorder.start()
         async with aclosing(attempts.events()) as batches:
