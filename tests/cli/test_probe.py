@@ -10,6 +10,7 @@ from tests.peers import Answer, Heard, Line, model_server, whole
 from tests.probe_script import probe_script
 
 from toolbridge.cli import main
+from toolbridge.config import choose
 from toolbridge.probe.tasks import TASKS
 
 RULES = probe_script()
@@ -49,6 +50,37 @@ async def without_parser(heard: Heard, line: Line) -> None:
         await chat(heard, line)
 
 
+async def web_page(_: Heard, line: Line) -> None:
+    await line.head(kind="text/html")
+    await line.send("<!doctype html><html><body>Welcome to nginx!</body></html>")
+    await line.end()
+
+
+async def no_credit(_: Heard, line: Line) -> None:
+    await refuse(line, 429, "You exceeded your current quota", code="insufficient_quota")
+
+
+async def wrong_key(_: Heard, line: Line) -> None:
+    await refuse(line, 401, "Incorrect API key provided")
+
+
+async def always_wrong(_: Heard, line: Line) -> None:
+    await line.head(kind="text/event-stream")
+    delta = {"choices": [{"index": 0, "delta": {"content": "?"}, "finish_reason": "stop"}]}
+    await line.send(f"data: {json.dumps(delta)}\n\ndata: [DONE]\n\n")
+    await line.end()
+
+
+def then(number: int, first: Answer, later: Answer) -> Answer:
+    """Return a server's answer that is `first` for the first `number` requests, then `later`."""
+    left = iter(range(number))
+
+    async def answer(heard: Heard, line: Line) -> None:
+        await (later if next(left, None) is None else first)(heard, line)
+
+    return answer
+
+
 async def chat(heard: Heard, line: Line) -> None:
     if not heard.path.endswith("/chat/completions"):
         await whole(line, {"error": {"message": "no such route"}}, 404)
@@ -70,8 +102,11 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-async def probe(home, *args: str, upstream: Answer = chat, more: str = "") -> int:
+async def probe(
+    home, *args: str, upstream: Answer = chat, more: str = "", heard: list[Heard] | None = None
+) -> int:
     async with model_server(upstream) as server:
+        server.heard = server.heard if heard is None else heard
         config = home / "toolbridge.toml"
         if not config.exists():
             provider = f'[providers.local]\napi = "openai_chat"\nurl = "{server.url}/v1"\n'
@@ -161,7 +196,7 @@ async def test_the_best_mode_is_written_into_the_file(home, capsys):
         (["demo", "--tasks", "all"], "--tasks: there is no kind of task 'all'; the kinds are"),
         (["demo", "--max-tokens", "0"], "--max-tokens: must be at least 1"),
         (["demo", "--write"], "there is no configuration file to write to"),
-        (["nobody/x"], "Ollama"),
+        (["nobody/x"], "no model is called 'nobody/x'"),
     ],
 )
 def test_bad_input_is_named(home, monkeypatch, capsys, args, text):
@@ -169,6 +204,116 @@ def test_bad_input_is_named(home, monkeypatch, capsys, args, text):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
     assert main(["probe", *args]) == 1
     assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("upstream", "reason"),
+    [(web_page, "web page: Welcome to nginx!"), (no_credit, "quota"), (wrong_key, "API key")],
+)
+async def test_a_provider_that_cannot_answer_ends_the_probe_at_once(home, capsys, upstream, reason):
+    heard: list[Heard] = []
+    flags = ("--write", "--svg", str(home / "card.svg"))
+    assert await probe(home, *flags, upstream=upstream, more="retries = 0\n", heard=heard) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert reason in shown.err
+    assert len(heard) == 1
+    assert "tool_mode" not in (home / "toolbridge.toml").read_text()
+    assert not (home / "card.svg").exists()
+
+
+async def test_a_probe_that_is_stopped_prints_what_it_has_and_writes_nothing(home, capsys):
+    heard: list[Heard] = []
+    upstream = then(4, chat, no_credit)
+    assert await probe(home, "--json", "--write", upstream=upstream, heard=heard) == 1
+    shown = capsys.readouterr()
+    card = json.loads(shown.out)
+    assert [a["right"] for a in card["attempts"]] == [True] * 4
+    assert "quota" in card["stopped"]
+    assert "there is no best mode: local: You exceeded your current quota" in shown.err
+    assert "nothing is written" in shown.err
+    assert len(heard) == 5
+    assert "tool_mode" not in (home / "toolbridge.toml").read_text()
+
+
+async def test_one_broken_answer_does_not_stop_the_probe(home, capsys):
+    upstream = then(1, chat, then(1, web_page, chat))
+    flags = ("--json", "--tasks", "one-call")
+    assert await probe(home, *flags, upstream=upstream, more="retries = 0\n") == 0
+    assert right_by_mode(capsys.readouterr().out) == {"native": 2, "prompt": 3, "constrained": 3}
+
+
+async def test_without_a_right_answer_nothing_is_written(home, capsys):
+    flags = ("--tasks", "one-call", "--write", "--svg", str(home / "card.svg"))
+    assert await probe(home, *flags, upstream=always_wrong) == 1
+    shown = capsys.readouterr()
+    assert "best mode: unknown" in shown.out
+    assert "there is no best mode: no answer is right (" in shown.err
+    assert "tool_mode" not in (home / "toolbridge.toml").read_text()
+    assert not (home / "card.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [("none/card.svg", "there is no directory"), ("folder", "it is a directory")],
+)
+async def test_a_path_that_cannot_be_written_is_found_before_the_first_request(
+    home, capsys, path, text
+):
+    (home / "folder").mkdir()
+    heard: list[Heard] = []
+    assert await probe(home, "--svg", str(home / path), heard=heard) == 1
+    assert f"{home / path} cannot be written: {text}" in capsys.readouterr().err
+    assert heard == []
+
+
+async def test_the_card_is_printed_before_a_file_is_written(home, capsys):
+    """The directory disappears while the tasks are sent."""
+    folder = home / "folder"
+    folder.mkdir()
+
+    async def removing(heard: Heard, line: Line) -> None:
+        if folder.exists():
+            folder.rmdir()
+        await chat(heard, line)
+
+    flags = ("--tasks", "one-call", "--svg", str(folder / "card.svg"))
+    assert await probe(home, *flags, upstream=removing) == 1
+    shown = capsys.readouterr()
+    assert "best mode: native" in shown.out
+    assert "card.svg" in shown.err
+
+
+async def test_a_misspelt_name_is_sent_to_no_provider(home, capsys):
+    heard: list[Heard] = []
+    async with model_server(chat) as server:
+        server.heard = heard
+        config = home / "toolbridge.toml"
+        config.write_text(f'[providers.local]\napi = "openai_chat"\nurl = "{server.url}/v1"\n')
+        given = ["probe", "zzz", "--config", str(config)]
+        assert await asyncio.to_thread(main, given) == 1
+    assert "no model is called 'zzz'" in capsys.readouterr().err
+    assert heard == []
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_a_file_stays_allowed_when_a_probe_writes_it(home, monkeypatch, capsys, allowed):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+    monkeypatch.chdir(home)
+    async with model_server(chat) as server:
+        config = home / "toolbridge.toml"
+        config.write_text(f'[providers.local]\napi = "openai_chat"\nurl = "{server.url}/v1"\n')
+        if allowed:
+            assert main(["allow"]) == 0
+        given = ["--config", str(config)] * (not allowed)
+        command = ["probe", "local/tiny", "--tasks", "one-call", "--write", *given]
+        assert await asyncio.to_thread(main, command) == 0
+    capsys.readouterr()
+    source = choose()
+    if allowed:
+        assert b"tool_mode" in source.content
+    else:
+        assert "you have not allowed it" in source.refused
 
 
 def test_a_provider_that_does_not_answer_ends_the_probe(home, capsys):

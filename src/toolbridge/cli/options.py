@@ -58,5 +58,6 @@ def load_with_source(args: argparse.Namespace) -> tuple[Config, ConfigSource]:
 
 
 def _flags(args: argparse.Namespace) -> dict[str, object]:
+    # A command with a positional model must give it another name: `model` sets the default of the map.
     names = ("host", "port", "key", "thinking", "log", "model")
     return {name: getattr(args, name, None) for name in names}
