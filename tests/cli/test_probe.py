@@ -165,9 +165,19 @@ async def test_a_learned_correction_does_not_pass_for_a_constraint(home, capsys)
     assert right_by_mode(capsys.readouterr().out) == {"native": 3, "prompt": 3, "constrained": 0}
 
 
+async def test_the_best_mode_is_written_into_an_inline_table(home):
+    flags = ("--tasks", "one-call", "--mode", "constrained", "--write")
+    more = '[models]\n"local/tiny" = { window = 9000 }  # mine\n'
+    assert await probe(home, *flags, more=more) == 0
+    written = '"local/tiny" = { window = 9000, tool_mode = "constrained" }  # mine\n'
+    assert (home / "toolbridge.toml").read_text().endswith(f"[models]\n{written}")
+
+
 async def test_the_best_mode_of_a_provider_that_rejects_tools_is_written(home, capsys):
     assert await probe(home, "--tasks", "one-call", "--write", upstream=without_tools) == 0
-    assert "best mode: prompt" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "best mode: prompt" in shown
+    assert "no right answer in the mode native: its provider rejects tools: local: tiny" in shown
     found = tomllib.loads((home / "toolbridge.toml").read_text())
     assert found["models"]["local/tiny"]["tool_mode"] == "prompt"
 

@@ -164,8 +164,17 @@ def table(card: Card) -> str:
     for row in rows(card):
         cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
         lines.append("  ".join([row[0].ljust(widths[0]), *cells]).rstrip())
-    lines += ["", *facts(card)]
+    lines += ["", *facts(card), *_failed_modes(card)]
     return "\n".join(lines)
+
+
+def _failed_modes(card: Card) -> list[str]:
+    """Return one line for each mode without a right answer, with the most frequent reason."""
+    if card.best is None:
+        return []
+    failed = [mode for mode in card.modes if not card.count(lambda a: a.right, mode)]
+    reasons = {mode: Counter(a.why for a in card.of(mode)).most_common(1)[0][0] for mode in failed}
+    return [f"no right answer in the mode {mode}: {why}" for mode, why in reasons.items()]
 
 
 def failures(card: Card) -> list[str]:
