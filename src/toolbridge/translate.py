@@ -129,6 +129,8 @@ class PreparedRequest(msgspec.Struct, frozen=True):
     """Dialects that are not detected in the answer."""
     reader: ReadStream | None = None
     """The reader of the answer's text, where that is not the reader of a dialect."""
+    tool_mode: ToolMode = "native"
+    """The mode in which the tools are sent; it may be another than the options have."""
 
 
 def plan(
@@ -191,6 +193,7 @@ def plan(
         stops=outgoing.stops,
         ignored=options.ignored,
         reader=told.reader,
+        tool_mode=told.mode,
     )
 
 

@@ -50,6 +50,43 @@ def test_failures_are_those_of_the_best_mode():
     assert failures(native) == ["weather: no call"]
 
 
+WRONG = msgspec.structs.replace(
+    CARD,
+    attempts=(
+        Attempt("weather", "one-call", "native", False, False, False, why="it is busy", speed=Speed()),
+        Attempt("sum", "no-call", "native", False, None, None, why="no text", speed=Speed()),
+        Attempt("sum", "no-call", "prompt", False, None, None, why="no text", speed=Speed()),
+    ),
+)  # fmt: skip
+
+
+def test_without_a_right_answer_there_is_no_best_mode():
+    assert (CARD.best, CARD.fault) == ("prompt", "")
+    assert WRONG.best is None
+    assert WRONG.fault == "no answer is right (2 of 3: no text)"
+    assert failures(WRONG) == ["2 of 3: no text", "1 of 3: it is busy"]
+    assert "best mode: unknown" in table(WRONG)
+    assert "best mode: unknown" in card_svg(WRONG)
+
+
+def test_a_probe_that_was_stopped_has_no_best_mode():
+    stopped = msgspec.structs.replace(CARD, stopped="no credit is left")
+    assert (stopped.best, stopped.fault) == (None, "no credit is left")
+    assert b"stopped" not in msgspec.json.encode(CARD)
+
+
+def test_what_was_not_measured_is_not_zero():
+    shown = table(WRONG)
+    assert "speed: not measured" in shown
+    assert "first token: not measured" in shown
+    assert "prompt cache: not measured" in shown
+
+
+def test_an_answer_without_content_does_not_lower_the_first_token():
+    mixed = msgspec.structs.replace(CARD, attempts=(*CARD.attempts, *WRONG.attempts))
+    assert "first token: 0.50 s" in table(mixed)
+
+
 def test_the_image_is_xml_with_every_cell():
     root = ET.fromstring(card_svg(CARD))
     texts = [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]

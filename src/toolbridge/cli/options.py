@@ -62,5 +62,6 @@ def load_with_source(args: argparse.Namespace) -> tuple[Config, ConfigSource]:
 
 def flags(args: argparse.Namespace) -> dict[str, object]:
     """Return the settings that this command line has."""
+    # A command with a positional model must give it another name: `model` sets the default of the map.
     names = ("host", "port", "key", "thinking", "log", "model", "record", "workers")
     return {name: getattr(args, name, None) for name in names}

@@ -2,20 +2,23 @@
 
 The 24 tasks need one call, parallel calls, nested arguments, long content, no call, a call after a
 result, output of a schema, or thinking; each is sent in the modes native, prompt and constrained.
-The tools are never run. With --write, the best mode is written into the configuration file.
+The tools are never run. With --write, the best mode is written into the configuration file. The exit
+status is 1 if there is no best mode: no answer is right, or the provider stopped the probe.
 """
 
 import argparse
 import asyncio
+import os
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import msgspec
 
+from toolbridge import trust
 from toolbridge.cli import options
 from toolbridge.config import Config
-from toolbridge.core.errors import ConfigError, MalformedRequest
+from toolbridge.core.errors import ConfigError, MalformedRequest, ModelError
 from toolbridge.policy.tool_modes import ToolMode
 from toolbridge.probe.card import Card, failures, table, without_times
 from toolbridge.probe.card_svg import card_svg
@@ -31,7 +34,7 @@ _BAR = 24
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_config(parser)
     parser.add_argument(
-        "model", metavar="MODEL", help="a name that clients can use, or PROVIDER/MODEL"
+        "name", metavar="MODEL", help="a name that clients can use, or PROVIDER/MODEL"
     )
     parser.add_argument(
         "--mode", metavar="MODES", default=",".join(MODES), help=f"tool modes ({','.join(MODES)})"
@@ -61,21 +64,44 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(
             "there is no configuration file to write to; create one with `toolbridge init`"
         )
+    target = source.path if args.write else None
+    for path in (args.svg, target):
+        if path is not None:
+            _check_writable(path)
     card = asyncio.run(_probe(config, args, tasks, modes))
     if args.no_times:
         card = without_times(card)
+    _print(card, as_json=args.json)
+    if card.fault:
+        unwritten = "; nothing is written" if args.svg or target else ""
+        raise ModelError(f"there is no best mode: {card.fault}{unwritten}")
     if args.svg is not None:
         args.svg.write_text(card_svg(card), "utf-8")
-    if args.json:
-        print(msgspec.json.format(msgspec.json.encode(card)).decode())
-    else:
-        print(table(card))
-        if wrong := failures(card):
-            print(f"\nnot right in the mode {card.best} (--json has all):")
-            print("\n".join(f"  {line}" for line in wrong))
-    if args.write and source.path is not None:
-        _write(source.path, card)
+    if target is not None:
+        _write(target, card)
     return 0
+
+
+def _check_writable(path: Path) -> None:
+    """Raise `ConfigError` if `path` cannot be written; an answer may take minutes and cost money."""
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise ConfigError(f"{path} cannot be written: there is no directory {folder}")
+    if path.is_dir():
+        raise ConfigError(f"{path} cannot be written: it is a directory")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise ConfigError(f"{path} cannot be written: permission denied")
+
+
+def _print(card: Card, *, as_json: bool) -> None:
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(card)).decode())
+        return
+    print(table(card))
+    if wrong := failures(card):
+        where = f"in the mode {card.best} " if card.best else ""
+        print(f"\nnot right {where}(--json has all):")
+        print("\n".join(f"  {line}" for line in wrong))
 
 
 async def _probe(
@@ -85,7 +111,7 @@ async def _probe(
         router = Router(config, await stack.enter_async_context(Upstream()))
         stack.push_async_callback(router.close)
         await router.model_routes.discover()
-        route = await router.model_routes.route(args.model)
+        route = await router.model_routes.route(args.name)
         progress = _Progress(len(tasks) * len(modes))
         try:
             prober = Prober(router, route, max_tokens=args.max_tokens)
@@ -114,7 +140,12 @@ class _Progress:
 
 
 def _write(path: Path, card: Card) -> None:
-    path.write_text(with_stanza(path.read_text("utf-8"), card), "utf-8")
+    """Write the settings of the card into `path`; a file that was allowed stays allowed."""
+    before = path.read_bytes()
+    was_allowed = trust.is_allowed(path, before, os.environ)
+    path.write_bytes(with_stanza(before.decode("utf-8"), card).encode())
+    if was_allowed:
+        trust.allow(path, os.environ)
     print(f"\nwritten to {path}:\n{stanza(card)}", end="")
 
 

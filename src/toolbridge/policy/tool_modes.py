@@ -196,9 +196,11 @@ class ModeOptions(Protocol):
 
 
 class ToldTools(msgspec.Struct, frozen=True):
-    """A request whose tools are in its prompt."""
+    """A request whose tools are where a mode puts them."""
 
     request: Request
+    mode: ToolMode
+    """The mode that is used: without a constraint, `prompt` instead of `constrained`."""
     losses: tuple[Loss, ...] = ()
     reader: ReadStream | None = None
     """The reader of the answer, where that is not the reader of a dialect."""
@@ -214,7 +216,7 @@ def offered_choice(request: Request) -> ToolChoice:
 def tell_tools(request: Request, target: Target, mode: ToolMode, options: ModeOptions) -> ToldTools:
     """Return `request` with its tools where `mode` puts them."""
     if not request.tools or mode == "native":
-        return ToldTools(request)
+        return ToldTools(request, mode)
     request = available_tools(request)
     if mode == "constrained" and options.constraint and (offered := _callable_tools(request)):
         return _constrained(request, target, offered)
@@ -226,7 +228,7 @@ def tell_tools(request: Request, target: Target, mode: ToolMode, options: ModeOp
     told = render_history(request, spoken or DEFAULT_DIALECT)
     if options.tagged_calls and (spoken or DEFAULT_DIALECT) == DEFAULT_DIALECT:
         told = _tagged(told, request)
-    return ToldTools(told, (Loss("tools", why),))
+    return ToldTools(told, "prompt", (Loss("tools", why),))
 
 
 def _tagged(told: Request, request: Request) -> Request:
@@ -259,7 +261,7 @@ def _constrained(request: Request, target: Target, offered: list[Tool]) -> ToldT
         # with llama.cpp's default of 0.8 only 4 times.
         told = replace(told, sampling=replace(told.sampling, temperature=0.0))
         losses.append(Loss("sampling.temperature", "0 for a call that must be made", minor=True))
-    return ToldTools(told, tuple(losses), constrained_reader(target.model))
+    return ToldTools(told, "constrained", tuple(losses), constrained_reader(target.model))
 
 
 def _why(target: Target) -> str:

@@ -3,6 +3,7 @@
 A card without its times is the same for every run of a model that always answers the same.
 """
 
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -42,22 +43,36 @@ class Attempt(msgspec.Struct, frozen=True, omit_defaults=True):
     speed: Speed | None = None
 
 
-class Card(msgspec.Struct, frozen=True):
+class Card(msgspec.Struct, frozen=True, omit_defaults=True):
     """The results of a probe."""
 
     model: str
     api: str
     window: int
     attempts: tuple[Attempt, ...]
+    stopped: str = ""
+    """Why the probe was stopped before all tasks were sent; empty if it was not."""
 
     @property
     def modes(self) -> tuple[ToolMode, ...]:
         return tuple(mode for mode in MODES if any(a.mode == mode for a in self.attempts))
 
     @property
-    def best(self) -> ToolMode:
-        """The mode with the most right answers; the first of equals, because it changes least."""
+    def best(self) -> ToolMode | None:
+        """The mode with the most right answers; the first of equals, because it changes least.
+
+        None if no answer is right, or if the modes cannot be compared because the probe was stopped.
+        """
+        if self.stopped or not any(a.right for a in self.attempts):
+            return None
         return max(self.modes, key=lambda mode: self.count(lambda a: a.right, mode))
+
+    @property
+    def fault(self) -> str:
+        """Why there is no best mode; empty if there is one."""
+        if self.best is not None:
+            return ""
+        return self.stopped or f"no answer is right ({failures(self)[0]})"
 
     def of(self, mode: ToolMode, kind: str = "") -> list[Attempt]:
         return [a for a in self.attempts if a.mode == mode and kind in {"", a.kind}]
@@ -74,22 +89,27 @@ class Card(msgspec.Struct, frozen=True):
     @property
     def tokens_per_second(self) -> float:
         """Output tokens per second after the first; 0 where that cannot be measured."""
-        measured = [a.speed for a in self.attempts if a.speed is not None and a.speed.first_token]
+        measured = self._answered
         seconds = sum(speed.seconds - speed.first_token for speed in measured)
         return sum(speed.output_tokens for speed in measured) / seconds if seconds else 0.0
 
     @property
     def first_token(self) -> float:
-        """The median of the seconds until the first content."""
-        times = sorted(a.speed.first_token for a in self.attempts if a.speed is not None)
+        """The median of the seconds until the first content; 0 where that cannot be measured."""
+        times = sorted(speed.first_token for speed in self._answered)
         return times[len(times) // 2] if times else 0.0
 
     @property
-    def cached(self) -> float:
-        """The share of the input that the provider had in its prompt cache."""
+    def cached(self) -> float | None:
+        """The share of the input that the provider had in its prompt cache; None without counts."""
         speeds = [a.speed for a in self.attempts if a.speed is not None]
         total = sum(speed.input_tokens for speed in speeds)
-        return sum(speed.cached_tokens for speed in speeds) / total if total else 0.0
+        return sum(speed.cached_tokens for speed in speeds) / total if total else None
+
+    @property
+    def _answered(self) -> list[Speed]:
+        """The speeds of the answers that had content."""
+        return [a.speed for a in self.attempts if a.speed is not None and a.speed.first_token]
 
 
 def without_times(card: Card) -> Card:
@@ -119,16 +139,21 @@ def rows(card: Card) -> list[tuple[str, ...]]:
 
 def facts(card: Card) -> list[str]:
     """Return the lines under the table."""
-    found = [f"best mode: {card.best}"]
+    found = [f"best mode: {card.best or 'unknown'}"]
     if card.dialect:
         found.append(f"dialect of calls in text: {card.dialect}")
     found.append(f"window: {card.window} tokens" if card.window else "window: unknown")
     if has_times(card):
-        found.append(f"speed: {card.tokens_per_second:.1f} tokens/s")
-        found.append(f"first token: {card.first_token:.2f} s (median)")
-    if any(a.speed is not None for a in card.attempts):
-        found.append(f"prompt cache: {card.cached:.0%} of the input")
+        speed, first, cached = card.tokens_per_second, card.first_token, card.cached
+        found.append(f"speed: {speed:.1f} tokens/s" if speed else f"speed: {_UNMEASURED}")
+        found.append(f"first token: {f'{first:.2f} s (median)' if first else _UNMEASURED}")
+        found.append(
+            f"prompt cache: {_UNMEASURED if cached is None else f'{cached:.0%} of the input'}"
+        )
     return found
+
+
+_UNMEASURED = "not measured"
 
 
 def table(card: Card) -> str:
@@ -139,13 +164,28 @@ def table(card: Card) -> str:
     for row in rows(card):
         cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
         lines.append("  ".join([row[0].ljust(widths[0]), *cells]).rstrip())
-    lines += ["", *facts(card)]
+    lines += ["", *facts(card), *_failed_modes(card)]
     return "\n".join(lines)
 
 
+def _failed_modes(card: Card) -> list[str]:
+    """Return one line for each mode without a right answer, with the most frequent reason."""
+    if card.best is None:
+        return []
+    failed = [mode for mode in card.modes if not card.count(lambda a: a.right, mode)]
+    reasons = {mode: Counter(a.why for a in card.of(mode)).most_common(1)[0][0] for mode in failed}
+    return [f"no right answer in the mode {mode}: {why}" for mode, why in reasons.items()]
+
+
 def failures(card: Card) -> list[str]:
-    """Return one line for each answer in the best mode that is not right."""
-    return [f"{a.task}: {a.why}" for a in card.of(card.best) if not a.right]
+    """Return one line for each answer in the best mode that is not right.
+
+    Without a best mode there is one line for each reason, with the most frequent one first.
+    """
+    if card.best is not None:
+        return [f"{a.task}: {a.why}" for a in card.of(card.best) if not a.right]
+    reasons = Counter(a.why for a in card.attempts if not a.right)
+    return [f"{number} of {len(card.attempts)}: {why}" for why, number in reasons.most_common()]
 
 
 def _validity(card: Card, mode: ToolMode, field: str) -> str:

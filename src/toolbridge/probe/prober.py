@@ -1,7 +1,8 @@
 """Sends the tasks of a probe to a model, one after the other, and judges the answers.
 
 Requests go the way of every other request (`routing.Router`), with the tool mode of the route
-replaced by the one that is probed. The events of the provider are also read before any stage has
+replaced by the one that is probed. A request that cannot be sent in that mode is an attempt that
+failed: a result of another mode is never booked under this one. The events of the provider are also read before any stage has
 changed them: their text shows which dialect the model wrote.
 """
 
@@ -16,7 +17,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.fold import Fold
 from toolbridge.core.json import JsonObject
-from toolbridge.core.messages import Call, Message
+from toolbridge.core.messages import Call, Message, Problem
 from toolbridge.dialects.reader import read_text
 from toolbridge.policy.tool_modes import DEFAULT_DIALECT, ToolMode
 from toolbridge.probe.card import Attempt, Card, Speed
@@ -30,6 +31,8 @@ MAX_TOKENS = 600
 """The limit of one answer; the longest right answer has about half as many tokens."""
 _FATAL = frozenset({"unreachable", "unauthenticated", "not_allowed", "config", "unknown_model"})
 """Kinds of problems that every further request would have as well."""
+_FATAL_STATUSES = frozenset({401, 402, 403, 429})
+"""The same, for statuses of rejections. A 429 that a later request may not get is `rate_limited`."""
 
 
 class Prober:
@@ -39,6 +42,8 @@ class Prober:
         self._router = router
         self._route = route
         self._max_tokens = max_tokens
+        self._answered = False
+        """Whether the provider has given an answer."""
 
     async def probe(
         self,
@@ -46,18 +51,28 @@ class Prober:
         modes: Sequence[ToolMode],
         progress: Callable[[int, Task, ToolMode], None],
     ) -> Card:
-        """Return the card of the model; raise if it cannot be reached at all."""
+        """Return the card of the model; raise if it cannot be used at all.
+
+        A problem that every further request would have as well stops the probe.
+        """
         attempts: list[Attempt] = []
-        for mode in modes:
-            for task in tasks:
-                progress(len(attempts), task, mode)
-                attempts.append(await self._attempt(task, mode))
+        stopped = ""
+        try:
+            for mode in modes:
+                for task in tasks:
+                    progress(len(attempts), task, mode)
+                    attempts.append(await self._attempt(task, mode))
+        except ToolbridgeError as error:
+            if not attempts:
+                raise
+            stopped = str(error)
         target = self._route.target
         return Card(
             model=self._route.address,
             api=self._route.provider_config.api,
             window=target.window,
             attempts=tuple(attempts),
+            stopped=stopped,
         )
 
     async def _attempt(self, task: Task, mode: ToolMode) -> Attempt:
@@ -66,9 +81,10 @@ class Prober:
             await self._record(task, mode, recorder)
             message = recorder.answer.message
         except ToolbridgeError as error:
-            if error.problem.kind in _FATAL:
+            if self._is_fatal(error.problem):
                 raise
             message = replace(recorder.answer.message, problem=error.problem)
+        self._answered = self._answered or message.stop is not None
         verdict = judge(task, message)
         steps = tuple(step.what for report in message.healed for step in report.steps)
         return Attempt(
@@ -86,12 +102,22 @@ class Prober:
             speed=recorder.speed(),
         )
 
+    def _is_fatal(self, problem: Problem) -> bool:
+        """Return whether every further request would have this problem as well.
+
+        Bytes that are not an answer may be an accident, unless the provider has given no answer yet:
+        then its `url` is wrong.
+        """
+        if problem.kind == "rejected":
+            return problem.status in _FATAL_STATUSES
+        return problem.kind in _FATAL or (problem.kind == "broken_wire" and not self._answered)
+
     async def _record(self, task: Task, mode: ToolMode, recorder: "_Recorder") -> None:
         settings = replace(self._route.settings, tool_mode=mode)
         route = replace(self._route, settings=settings)
         request = task.request(route.address, mode, self._max_tokens)
         counted = self._router.admit(request, route)
-        client = ClientSide(raw=recorder.raw.feed_all)
+        client = ClientSide(raw=recorder.raw.feed_all, keeps_mode=True)
         attempts = self._router.attempts(request, route, counted.tokens, client=client)
         recorder.start()
         async with aclosing(attempts.events()) as batches:

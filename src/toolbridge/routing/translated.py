@@ -14,6 +14,7 @@ import msgspec
 
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
+from toolbridge.core.errors import Unsupported
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject, dumps
 from toolbridge.core.messages import Loss, Problem, Request, Text
@@ -81,8 +82,14 @@ class ClientSide(msgspec.Struct, frozen=True):
     """Describes images for a model that accepts none."""
     tools: Callable[[ToolMode, ModeOutcome], None] | None = None
     """Called with how a tool mode did in the answer, where the answer shows it."""
+<<<<<<< HEAD
     trace: ExchangeTrace | None = None
     """Keeps what is sent and received, for `toolbridge explain` and recordings."""
+=======
+    keeps_mode: bool = False
+    """Whether a request fails with `Unsupported` if its tool mode cannot be used, instead of being
+    sent in another mode."""
+>>>>>>> fixprobe
 
 
 class TranslatedRequest:
@@ -203,8 +210,8 @@ class TranslatedRequest:
         could not parse the answer, the tools are sent in the next mode.
         """
         if is_unparsed(problem):
-            return self._avoid_parser()
-        if rejects_constraint(problem) and self._avoid_constraint():
+            return self._avoid_parser(problem)
+        if rejects_constraint(problem) and self._avoid_constraint(problem):
             return True
         if self._adapt(problem):
             return True
@@ -221,31 +228,39 @@ class TranslatedRequest:
         else:
             self.route = self._corrections.route = _without(self.route, lack)
             if lack == "tools":
-                self._note(
-                    ModeOutcome(worked=False, why="its provider rejects tools", certain=True)
-                )
+                self._give_up_mode("its provider rejects tools", problem, certain=True)
                 self._lower_tool_mode()
         self._plan = self._prepare()
         return True
 
-    def _avoid_parser(self) -> bool:
+    def _give_up_mode(self, why: str, problem: Problem, *, certain: bool = False) -> None:
+        """Note that the tool mode has failed; raise `Unsupported` if no other mode may be used."""
+        self._note(ModeOutcome(worked=False, why=why, certain=certain))
+        if self._client.keeps_mode:
+            raise Unsupported(f"{why}: {problem.text}", provider=self.route.provider)
+
+    def _avoid_parser(self, problem: Problem) -> bool:
         """Send the tools in the next mode, once: this failure is repeated by the same request."""
         if self._parser_avoided or not self._plan.tools:
             return False
-        self._note(ModeOutcome(worked=False, why="its engine could not parse a call"))
+        self._give_up_mode("its engine could not parse a call", problem)
         if not self._lower_tool_mode():
             return False
         self._parser_avoided = True
         self._plan = self._prepare()
         return True
 
-    def _avoid_constraint(self) -> bool:
+    def _avoid_constraint(self, problem: Problem) -> bool:
         """Send the tools in the prompt only, if the provider was to constrain the calls."""
         output = self._plan.request.output
         tagged = output is not None and output.tagged is not None
-        if self._options.tool_mode != "constrained" and not tagged:
+        why = "its provider rejects the constraint"
+        if self._options.tool_mode == "constrained":
+            self._give_up_mode(why, problem, certain=True)
+        elif tagged:  # the mode stays `prompt`
+            self._note(ModeOutcome(worked=False, why=why, certain=True))
+        else:
             return False
-        self._note(ModeOutcome(worked=False, why="no constraint", certain=True))
         self._options = msgspec.structs.replace(
             self._options,
             tool_mode="prompt",
@@ -275,9 +290,14 @@ class TranslatedRequest:
     def _prepare(self) -> PreparedRequest:
         ready = _planned(self._request, self.route, self._options)
         body, corrected = self._corrections.apply(ready.outgoing.body)
+<<<<<<< HEAD
         if any(_is_stop(loss) for loss in corrected):
             ready = msgspec.structs.replace(ready, stops=self._request.stop)
             corrected = tuple(map(_searched, corrected))
+=======
+        if self._client.keeps_mode:
+            self._check_mode(ready, corrected)
+>>>>>>> fixprobe
         left_out = [loss for losses in self._downgrades.values() for loss in losses]
         described = self._described or ()
         self._losses = (*described, *self._adapted, *left_out, *corrected, *ready.losses)
@@ -287,6 +307,23 @@ class TranslatedRequest:
         headers = merged_headers(ready.outgoing.headers, self._client.headers)
         outgoing = msgspec.structs.replace(ready.outgoing, headers=headers, body=body)
         return msgspec.structs.replace(ready, outgoing=outgoing)
+
+    def _check_mode(self, ready: PreparedRequest, corrected: tuple[Loss, ...]) -> None:
+        """Raise `Unsupported` unless the tools, and a constraint, are sent as the mode demands."""
+        mode, model = self._options.tool_mode, self.route.address
+        if self._request.tools and ready.tool_mode != mode:
+            raise Unsupported(f"{model} {_LACKS[mode]}")
+        constrains = mode == "constrained" and ready.request.output is not None
+        if constrains and (_schema_lost(ready.outgoing.losses) or _format_lost(corrected)):
+            raise Unsupported(f"{model} {_LACKS[mode]}")
+
+
+_LACKS: dict[ToolMode, str] = {
+    "native": "has no native tools",
+    "prompt": "has native tools only",
+    "constrained": "has no constraint for its answers (`constraint`)",
+}
+"""Mode → why a model cannot be used in it."""
 
 
 def _is_stop(loss: Loss) -> bool:
@@ -317,6 +354,18 @@ def _planned(request: Request, route: Route, options: RequestOptions) -> Prepare
 
 def _schema_lost(losses: tuple[Loss, ...]) -> bool:
     return any(loss.what in {"output", "output.schema"} for loss in losses)
+
+
+def _format_lost(corrected: tuple[Loss, ...]) -> bool:
+    """Return whether a correction has removed the output schema from the body."""
+    return any(loss.what in _FORMATS for loss in corrected)
+
+
+_FORMATS = frozenset(
+    {"output schema", "response_format", "response_format.type", "text.format", "format"}
+    | {"output_config.format"}
+)
+"""What the losses of corrections call the field of the output schema (`policy/corrections.py`)."""
 
 
 def _with_schema_in_prompt(request: Request) -> Request:
