@@ -82,14 +82,11 @@ class ClientSide(msgspec.Struct, frozen=True):
     """Describes images for a model that accepts none."""
     tools: Callable[[ToolMode, ModeOutcome], None] | None = None
     """Called with how a tool mode did in the answer, where the answer shows it."""
-<<<<<<< HEAD
     trace: ExchangeTrace | None = None
     """Keeps what is sent and received, for `toolbridge explain` and recordings."""
-=======
     keeps_mode: bool = False
     """Whether a request fails with `Unsupported` if its tool mode cannot be used, instead of being
     sent in another mode."""
->>>>>>> fixprobe
 
 
 class TranslatedRequest:
@@ -290,14 +287,11 @@ class TranslatedRequest:
     def _prepare(self) -> PreparedRequest:
         ready = _planned(self._request, self.route, self._options)
         body, corrected = self._corrections.apply(ready.outgoing.body)
-<<<<<<< HEAD
         if any(_is_stop(loss) for loss in corrected):
             ready = msgspec.structs.replace(ready, stops=self._request.stop)
             corrected = tuple(map(_searched, corrected))
-=======
         if self._client.keeps_mode:
             self._check_mode(ready, corrected)
->>>>>>> fixprobe
         left_out = [loss for losses in self._downgrades.values() for loss in losses]
         described = self._described or ()
         self._losses = (*described, *self._adapted, *left_out, *corrected, *ready.losses)
