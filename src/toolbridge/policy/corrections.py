@@ -326,6 +326,11 @@ _REPORTS: dict[Kind, tuple[str, str]] = {
 """Kind → the field in the report, empty for the correction's own path, and the text."""
 
 
+def field_of(correction: Correction) -> str:
+    """Return the field that a correction changes, as the report names it."""
+    return _loss(correction, "").what
+
+
 def _loss(correction: Correction, target: str) -> Loss:
     if correction.path == "tool_choice":
         correction = Correction("auto_choice")
