@@ -67,7 +67,7 @@ class ModelFacts(msgspec.Struct, frozen=True):
     silent: str = ""
     """An Ollama that is configured and does not answer; unlisted names are sent to it."""
     unlisted: Collection[str] = ()
-    """Configured providers without a list of models: any name may be one of theirs."""
+    """Configured providers that have not listed their models: any name may be one of theirs."""
     fetches: bool = False
     """Whether an Ollama listed its models, so that `ollama pull` can be suggested."""
 
@@ -259,8 +259,10 @@ def _nearest(name: str, facts: ModelFacts) -> Iterator[str]:
         return
     known = {entry.lower(): entry for entry in facts.listed}
     known |= {entry.lower(): entry for entry in facts.table if entry != "default"}
-    for entry in get_close_matches(name.lower(), known, n=3, cutoff=0.6):
-        yield known[entry]
+    near_names = [known[entry] for entry in get_close_matches(name.lower(), known, n=6, cutoff=0.6)]
+    # A model is listed as `model` and as `provider/model`; one of the two is suggested.
+    addresses = {facts.listed.get(entry, entry): entry for entry in reversed(near_names)}
+    yield from [entry for entry in near_names if entry in addresses.values()][:3]
     if not model and ":" not in word:
         for near in get_close_matches(word.lower(), facts.providers, n=1, cutoff=0.8):
             yield f"{near}/MODEL"

@@ -95,6 +95,9 @@ class ModelNames:
         with_lists = {
             name for name, at in self._provider_configs.items() if at.api in {OLLAMA, NODE, DEMO}
         }
+        with_lists |= {
+            name for name in self.list_providers() if self._discovery.engine(name).last.models
+        }
         return ModelFacts(
             table=config.map,
             listed=dict(self._listed()),

@@ -165,10 +165,13 @@ def _gemini(model: ListedModel) -> JsonObject:
         "name": f"models/{model.id}",
         "displayName": model.id,
         "version": "1",
-        "inputTokenLimit": model.window or 1_000_000,
-        "outputTokenLimit": known.max_output or 65536,
         "supportedGenerationMethods": ["generateContent", "streamGenerateContent", "countTokens"],
     }
+    # google-genai reads both limits as optional; a number that is not known would be believed.
+    if model.window:
+        shown["inputTokenLimit"] = model.window
+    if known.max_output:
+        shown["outputTokenLimit"] = known.max_output
     thinks = known.has("thinking")
     return shown if thinks is None else shown | {"thinking": thinks}
 
