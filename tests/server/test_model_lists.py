@@ -125,6 +125,16 @@ async def test_one_model_has_the_same_fields():
     assert (shown["inputTokenLimit"], shown["outputTokenLimit"]) == (1_000_000, 128_000)
 
 
+async def test_ollamas_clients_see_only_capabilities_that_are_known():
+    provider = ProviderConfig(api="openai_chat", url="http://127.0.0.1:1")
+    models = {"fk/dumb": ModelConfig(tool_mode="native"), "fk/none": ModelConfig(vision=True)}
+    config = Config(log="off", providers={"fk": provider}, models=models)
+    async with gateway(config) as (url, _), aiohttp.ClientSession() as session:
+        for name, has in (("fk/dumb", ["tools"]), ("fk/none", ["tools", "vision"])):
+            async with session.post(f"{url}/api/show", json={"model": name}) as reply:
+                assert (await reply.json())["capabilities"] == ["completion", *has]
+
+
 async def test_a_limit_that_is_not_known_is_left_out_for_gemini():
     from google import genai
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from toolbridge import codecs, providers
 from toolbridge.cli import options, state, version
+from toolbridge.cli.model_facts import known_capabilities
 from toolbridge.cli.node.checking import problem_of
 from toolbridge.cli.serve import listen
 from toolbridge.config import Config, key_variable, secret
@@ -228,7 +229,7 @@ async def _reach(model_routes: ModelRoutes, name: str) -> Finding:
     except ToolbridgeError as error:
         return Finding(False, f"{name}: {error.problem.text}")
     can = route.target.capabilities
-    shown = f", capabilities: {', '.join(sorted(can)) or 'none'}" if can is not None else ""
+    shown = f", capabilities: {known_capabilities(route.facts.known)}"
     window = f", {route.shown_window} tokens" if route.shown_window else ""
     counting = route.provider_config.counting
     shown += f", tokens counted by {counting}" if counting != "auto" else ""

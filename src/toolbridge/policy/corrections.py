@@ -65,7 +65,7 @@ def apply(
         changed = corrected(body, correction, api)
         if changed is not body:
             body = changed
-            losses[_loss(correction, target)] = None
+            losses[loss_of(correction, target)] = None
     return CorrectedBody(body, tuple(losses))
 
 
@@ -328,10 +328,11 @@ _REPORTS: dict[Kind, tuple[str, str]] = {
 
 def field_of(correction: Correction) -> str:
     """Return the field that a correction changes, as the report names it."""
-    return _loss(correction, "").what
+    return loss_of(correction, "").what
 
 
-def _loss(correction: Correction, target: str) -> Loss:
+def loss_of(correction: Correction, target: str) -> Loss:
+    """Return the report of a correction of requests to `target`."""
     if correction.path == "tool_choice":
         correction = Correction("auto_choice")
     what, why = _REPORTS.get(correction.kind, ("", "{target} rejects it; it was left out"))

@@ -13,7 +13,7 @@ import msgspec
 from toolbridge.core import events as ev
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Problem
-from toolbridge.policy.corrections import CorrectedBody, Correction, apply, field_of
+from toolbridge.policy.corrections import CorrectedBody, Correction, apply, field_of, loss_of
 from toolbridge.policy.rejection_rules import find_corrections
 from toolbridge.routing.learned_corrections import LearnedCorrections
 from toolbridge.routing.models import Route
@@ -64,6 +64,11 @@ class RequestCorrections:
     def is_empty(self) -> bool:
         """Whether the request is sent as it is."""
         return not self._active and not self._losses
+
+    @property
+    def known(self) -> tuple[Loss, ...]:
+        """The reports of all corrections for the model, also of those that no request needs now."""
+        return self._losses + tuple(loss_of(one, self.route.address) for one in self._active)
 
     def apply(self, body: JsonObject) -> CorrectedBody:
         """Return `body` with the corrections, and the losses that report them."""

@@ -182,9 +182,11 @@ def ollama_tags(listed: list[ListedModel], since: float) -> JsonObject:
 
 
 def ollama_show(name: str, route: Route, since: float) -> JsonObject:
-    can = route.target.capabilities
-    known = sorted(can & {"tools", "thinking", "vision"}) if can is not None else ["tools"]
-    capabilities: list[Json] = ["completion", *known]
+    known = route.facts.known
+    # Ollama's clients offer no tools to a model without "tools", so they are refused only if known.
+    tools = known.has("tools") is not False
+    has = {"tools": tools, "thinking": known.has("thinking"), "vision": known.has("vision")}
+    capabilities: list[Json] = ["completion", *sorted(name for name in has if has[name])]
     return {
         "modelfile": f"FROM {name}\n",
         "parameters": "",
