@@ -54,6 +54,8 @@ class ModelFacts(msgspec.Struct, frozen=True):
     """Every name that a configured or discovered provider lists → `provider/model`."""
     providers: Mapping[str, str] = {}
     """Every known provider → the variable of the key that it lacks; empty if it can be used."""
+    cloud_lacks: Mapping[str, str] = {}
+    """Providers in clouds that lack credentials → a clause with all that they lack."""
     configured: Collection[str] = ()
     """Providers that have a table in the configuration."""
     default: str = ""
@@ -142,9 +144,12 @@ def _usable(name: str, address: str, facts: ModelFacts) -> str:
     """Return `address`; raise `UnknownModel` if the key of its provider is not set."""
     provider = address.partition("/")[0]
     if variable := facts.providers.get(provider):
+        lacks = facts.cloud_lacks.get(provider) or (
+            f"which needs a key: {variable} is not set. Set it where toolbridge runs, or name another "
+            "model"
+        )
         raise UnknownModel(
-            f"{name[:_LONGEST]!r} is a model of {provider}, which needs a key: {variable} is not "
-            f"set. Set it where toolbridge runs, or name another model. {_next_step(facts)}",
+            f"{name[:_LONGEST]!r} is a model of {provider}, {lacks}. {_next_step(facts)}",
             where="model",
         )
     return address
@@ -231,7 +236,9 @@ def _unknown(name: str, facts: ModelFacts) -> UnknownModel:
     nearest = tuple(dict.fromkeys(_nearest(name[:_LONGEST], facts)))[:3]
     parts = [f"no model is called {name[:_LONGEST]!r}."]
     vendor = _vendor(name)
-    if variable := facts.providers.get(vendor, ""):
+    if lacks := facts.cloud_lacks.get(vendor, ""):
+        parts.append(f"It is a name of {vendor}, {lacks}.")
+    elif variable := facts.providers.get(vendor, ""):
         parts.append(f"It is a name of {vendor}; set {variable} where toolbridge runs to use it.")
     if nearest:
         parts.append(f"Did you mean {' or '.join(nearest)}?")

@@ -13,7 +13,7 @@ from toolbridge.core.errors import UnknownModel
 from toolbridge.policy.models import ModelFacts, resolve, split_address
 from toolbridge.routing.discovery import DEMO_ADDRESS, Discovery
 from toolbridge.routing.nodes import NODE, model_of, short_name
-from toolbridge.routing.providers import DEMO, OLLAMA, missing_key
+from toolbridge.routing.providers import DEMO, OLLAMA, cloud_lacks, missing_key
 
 
 class ModelNames:
@@ -31,6 +31,11 @@ class ModelNames:
         self._discovery = discovery
         self._missing_keys = {
             name: missing_key(name, at, env) for name, at in provider_configs.items()
+        }
+        self._cloud_lacks = {
+            name: lacks
+            for name, at in provider_configs.items()
+            if (lacks := cloud_lacks(name, at, env))
         }
 
     def resolve(self, name: str) -> str:
@@ -102,6 +107,7 @@ class ModelNames:
             table=config.map,
             listed=dict(self._listed()),
             providers=self._missing_keys,
+            cloud_lacks=self._cloud_lacks,
             configured=config.providers,
             default=config.map.get("default") or ("" if found.nothing else found.default),
             fixed="default" in config.map,
