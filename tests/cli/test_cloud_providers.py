@@ -57,6 +57,13 @@ async def test_doctor_names_credentials_and_address_at_once(bare):
     assert "AZURE_OPENAI_API_KEY" not in shown
 
 
+def test_a_cloud_with_other_credentials_needs_no_key(bare):
+    bare.delenv("ANTHROPIC_FOUNDRY_API_KEY", raising=False)
+    place = ProviderConfig(key="$ANTHROPIC_FOUNDRY_API_KEY", token_command=("/bin/echo", "t"))
+    shown = "\n".join(map(str, doctor._keys(Config(providers={"foundry": place}))))
+    assert "is not set" not in shown
+
+
 def test_allow_prints_the_command_that_a_file_would_run():
     provider = ProviderConfig(
         cloud="vertex", token_command=("gcloud", "auth", "print-access-token")

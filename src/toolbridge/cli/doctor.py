@@ -246,7 +246,9 @@ async def _reach(model_routes: ModelRoutes, name: str) -> Finding:
 
 def _keys(config: Config) -> Iterator[Finding]:
     for name, provider_config in config.providers.items():
-        key, own = provider_config.key, provider_config.api != NODE and not provider_config.cloud
+        built_in = providers.load(name).cloud if name in providers.names() else ""
+        cloud = provider_config.cloud or built_in  # has other credentials, which `_cloud` checks
+        key, own = provider_config.key, provider_config.api != NODE and not cloud
         if key and own and key != CALLER and not secret(key):
             to_do = f"export {key_variable(provider_config.key)}"
             yield Finding(False, f"providers.{name}: {provider_config.key} is not set", to_do)
