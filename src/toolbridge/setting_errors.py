@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from toolbridge.core.allowed_values import with_allowed
+
 
 def explain_setting(
     text: str,
@@ -23,7 +25,7 @@ def explain_setting(
     `shape` is the struct of the table at `where`; `inner_shapes` has the structs of tables inside it
     by name, and `tables` the description of every table.
     """
-    text, _, at = text.partition(" - at `")
+    text, _, at = with_allowed(text, shape).partition(" - at `")
     inner = at.removesuffix("`").removeprefix("$").strip(".")
     path = ".".join(part for part in (where, inner) if part) or "the top level"
     unknown = re.fullmatch(r"Object contains unknown field `(.+)`", text)

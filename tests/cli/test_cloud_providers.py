@@ -5,6 +5,7 @@ import pytest
 from toolbridge.cli import allow, doctor
 from toolbridge.config import Config, ProviderConfig, secrets_of
 from toolbridge.core.redaction import Redactor
+from toolbridge.upstream.clouds import available
 
 
 async def found(provider: str, **settings):
@@ -41,6 +42,26 @@ async def test_doctor_names_what_a_cloud_lacks(bare):
     assert "check `token_command`" in shown
     shown = await found("vertex", project="p", token_command=("/bin/echo", "t"))
     assert "vertex has credentials for aiplatform.googleapis.com" in shown
+
+
+async def test_doctor_names_credentials_and_address_at_once(bare):
+    bare.setattr(available, "_has", lambda _: False)
+    for name in ("AZURE_OPENAI_API_KEY", "ANTHROPIC_FOUNDRY_API_KEY", "AZURE_OPENAI_AD_TOKEN", "ANTHROPIC_FOUNDRY_RESOURCE"):  # fmt: skip
+        bare.delenv(name, raising=False)
+    shown = await found("bedrock")
+    assert "AWS_ACCESS_KEY_ID" in shown
+    assert "bedrock needs an AWS region" in shown
+    assert "In addition, bedrock has no AWS credentials" in shown
+    shown = await found("foundry")
+    assert "ANTHROPIC_FOUNDRY_API_KEY" in shown
+    assert "AZURE_OPENAI_API_KEY" not in shown
+
+
+def test_a_cloud_with_other_credentials_needs_no_key(bare):
+    bare.delenv("ANTHROPIC_FOUNDRY_API_KEY", raising=False)
+    place = ProviderConfig(key="$ANTHROPIC_FOUNDRY_API_KEY", token_command=("/bin/echo", "t"))
+    shown = "\n".join(map(str, doctor._keys(Config(providers={"foundry": place}))))
+    assert "is not set" not in shown
 
 
 def test_allow_prints_the_command_that_a_file_would_run():

@@ -370,7 +370,7 @@ async def test_doctor_asks_each_place_that_a_name_leads_to(env, tmp_path, config
     assert f"ok    ollama answers at {good.url}" in shown
     assert "BAD   x rejects the key (401)" in shown
     assert "default → ollama/tiny, 65536 tokens" in shown
-    assert "opus → x/m, tokens counted by chars4" in shown
+    assert "opus → x/m, capabilities: unknown, tokens counted by chars4" in shown
     assert done.returncode == 1
     assert strict.heard[0].headers["authorization"] == "Bearer k"
 

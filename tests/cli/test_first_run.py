@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 from tests.commands import run_command
-from tests.peers import model_server, ollama, replay
+from tests.peers import model_server, ollama, replay, whole
 
 SAID = {
     "message": {"role": "assistant", "content": "from Ollama"},
@@ -161,6 +161,36 @@ async def test_a_model_that_the_provider_does_not_have_is_said_at_the_start(env,
         "default: ollama has no model 'gemma3:4b'; fetch it with `ollama pull gemma3:4b`" in banner
     )
     assert "haiku: ollama has no model 'qwen3'" in banner
+
+
+async def test_the_first_model_of_the_first_provider_with_one_serves_agents_names(env, tmp_path):
+    async def answer(heard, line):
+        rows = [{"id": "text-embed"}, {"id": "smol"}, {"id": "other"}]
+        found = heard.path == "/v1/models"
+        await whole(line, {"data": rows} if found else {}, 200 if found else 404)
+
+    async with model_server(answer, probes=True) as server:
+        config = tmp_path / "mine.toml"
+        config.write_text(
+            '[providers.openrouter]\nkey = "k"\n'  # a vendor, which is not asked
+            f'[providers.box]\napi = "openai_chat"\nurl = "{server.url}"\n'
+        )
+        found = env | {"TOOLBRIDGE_CONFIG": str(config), "XAI_API_KEY": "k"}
+
+        def start():
+            with serving(found, "--port=0", cwd=tmp_path) as (_, banner):
+                return banner
+
+        names = ("gpt-4o", "claude-sonnet-4-5", "grok-4", "qwen3")
+        banner = await asyncio.to_thread(start)
+        shown = (await asyncio.to_thread(run, found, "doctor", *names, cwd=tmp_path)).stdout
+    serves = "the first model of box; it serves the claude-…, gpt-… and gemini-… names that no other provider serves"  # fmt: skip
+    assert f"  Model:          box/smol ({serves})" in banner
+    assert f"default model: box/smol ({serves})" in shown
+    assert "gpt-4o → box/smol" in shown
+    assert "claude-sonnet-4-5 → box/smol" in shown
+    assert "grok-4 → xai/grok-4" in shown
+    assert "no model is called 'qwen3'" in shown
 
 
 def test_a_default_without_its_key_is_said_at_the_start(env, tmp_path):

@@ -1,8 +1,18 @@
 """`toolbridge models MODEL`: facts and their sources, in the words of the terminal."""
 
+import asyncio
+
 import pytest
 
 from toolbridge.cli import main
+from toolbridge.config import ProviderConfig
+from toolbridge.core.codec import Target
+from toolbridge.policy.corrections import Correction
+from toolbridge.policy.tool_modes import ModeOutcome
+from toolbridge.routing.learned_corrections import LearnedCorrections
+from toolbridge.routing.models import Route
+from toolbridge.routing.tool_modes import ToolModes
+from toolbridge.store.sqlite import STORE_FILE, SqliteStore
 
 
 @pytest.fixture
@@ -99,3 +109,56 @@ def test_doctor_checks_the_models_of_rules(monkeypatch, tmp_path, capsys):
     assert "BAD   routes.1 (task main) → openai/gpt-5" in out
     assert "OPENAI_API_KEY is not set" in out
     assert "x is routed first by:\n      1. task main → openai/gpt-5" in out
+
+
+async def store_learned(state, place: ProviderConfig) -> None:
+    """Write what a gateway learns about `box/m` into the store of the user."""
+    route = Route("box", place, "", Target("m"))
+    store = SqliteStore(state / "toolbridge" / STORE_FILE)
+    corrections, modes = LearnedCorrections(), ToolModes()
+    corrections.attach(store, has_values=False)
+    found = (Correction("drop", "temperature"), Correction("rename", "max_tokens", ("max_completion_tokens",)))  # fmt: skip
+    corrections.add(route, found)
+    await modes.open(store, load=False)
+    for _ in range(3):
+        modes.note(route, "native", ModeOutcome(worked=False, why="no call came"))
+    await corrections.close()
+    await modes.close()
+    await store.close()
+
+
+def test_what_was_learned_is_shown_with_the_reason(show, tmp_path):
+    place = ProviderConfig(api="openai_chat", url="http://127.0.0.1:1")
+    config = '[providers.box]\napi = "openai_chat"\nurl = "http://127.0.0.1:1"\n'
+    _, out, _ = show("box/m", config=config)
+    assert "refuses" not in out
+    asyncio.run(store_learned(tmp_path, place))
+    _, out, _ = show("box/m", config=config)
+    assert "  refuses   temperature: box/m rejects it; it was left out  (learned)" in out
+    assert "max_tokens: box/m rejects it; it was sent as max_completion_tokens  (learned)" in out
+    assert "  tool mode prompt  (learned: no call came)" in out
+
+
+def test_the_reason_of_a_configured_tool_mode_is_shown(show):
+    _, out, _ = show("xai/new", config='[models."xai/new"]\ntool_mode = "prompt"\n')
+    assert "  tool mode prompt  (set by `tool_mode`)" in out
+
+
+@pytest.mark.parametrize(
+    ("settings", "shown"),
+    [
+        ('tool_mode = "native"', "capabilities: tools; unknown: thinking, vision (known from: config)"),
+        ("tools = false", "capabilities: none; unknown: thinking, vision (known from: config)"),
+        ("tools = true\nthinking = true\nvision = false", "capabilities: thinking, tools (known from: config)"),
+        ("", "capabilities: unknown\n"),
+    ],
+)  # fmt: skip
+def test_doctor_shows_only_capabilities_that_are_known(tmp_path, monkeypatch, capsys, settings, shown):  # fmt: skip
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    file = tmp_path / "toolbridge.toml"
+    file.write_text(
+        '[providers.fk]\napi = "openai_chat"\nurl = "http://127.0.0.1:1"\n'
+        f'[models."fk/dumb"]\n{settings}\n'
+    )
+    main(["doctor", "--config", str(file), "fk/dumb"])
+    assert shown in capsys.readouterr().out

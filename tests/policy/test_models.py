@@ -229,6 +229,13 @@ def test_a_name_of_an_ollama_that_does_not_answer_is_sent_there():
     )
 
 
+def test_a_model_that_is_listed_twice_is_suggested_once():
+    listed = {"dumb": "fk/dumb", "fk/dumb": "fk/dumb", "dub": "fs/dub"}
+    with pytest.raises(UnknownModel) as raised:
+        resolve("dumbb", ModelFacts(listed=listed, providers={"fk": "", "fs": ""}))
+    assert raised.value.nearest == ("dumb", "dub")
+
+
 def test_a_provider_that_lists_nothing_is_suggested():
     with pytest.raises(UnknownModel) as raised:
         resolve(

@@ -302,3 +302,33 @@ async def test_a_server_of_ones_own_needs_no_key():
             with pytest.raises(UnknownModel) as raised:
                 await app.gateway.model_routes.route("Qwen3")
     assert raised.value.nearest == ("openai/Qwen3",)
+
+
+def listing(*models: str):
+    """Return a server of Chat Completions that lists `models`."""
+
+    async def answer(heard, line):
+        rows = [{"id": name, "object": "model"} for name in models]
+        found = heard.path == "/v1/models"
+        await whole(line, {"data": rows} if found else {}, 200 if found else 404)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("dumbb", ("dumb",)), ("nope", ()), ("Dumb2", ("dumb",))]
+)
+async def test_only_models_that_exist_are_suggested_where_every_provider_has_a_list(name, nearest):
+    async with (
+        model_server(listing("dumb", "other-model"), probes=True) as one,
+        model_server(listing("third"), probes=True) as two,
+    ):
+        places = {"fk": one, "fs": two}
+        providers = {
+            name: ProviderConfig(api="openai_chat", url=at.url) for name, at in places.items()
+        }
+        async with gateway(Config(log="off", providers=providers)) as (_, app):
+            with pytest.raises(UnknownModel) as raised:
+                await app.gateway.model_routes.route(name)
+    assert raised.value.nearest == nearest
+    assert ("Did you mean" in raised.value.problem.text) is bool(nearest)

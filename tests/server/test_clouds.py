@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -22,7 +23,8 @@ from tests.fake_clouds import CLAUDE, NOVA, TOKEN
 from tests.peers import gateway, model_server, whole
 
 from toolbridge.config import Config, ProviderConfig
-from toolbridge.upstream.clouds import renewal
+from toolbridge.core.errors import ConfigError
+from toolbridge.upstream.clouds import available, chains, renewal
 
 ASKED = {"max_tokens": 50, "messages": [{"role": "user", "content": "hello world"}]}
 BARE = "anthropic.claude-opus-4-1-20250805-v1:0"
@@ -101,6 +103,57 @@ async def test_missing_credentials_are_an_error(monkeypatch, tmp_path, env, sett
     assert status in {404, 500}
     assert not [word for word in words if word not in message(text)], text
     assert "s3cr3t-argument" not in text
+    assert not server.heard
+
+
+AWS_WAYS = ["AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "`token_command`", "pip install '.[aws]'"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("provider", "settings", "words"),
+    [
+        ("bedrock", {}, [*AWS_WAYS, "bedrock needs an AWS region", "[providers.bedrock]"]),
+        ("mantle", {"region": "nowhere"}, [*AWS_WAYS, "'nowhere' is not an AWS region"]),
+        ("mine", {"cloud": "bedrock", "region": "us-east-1"}, [*AWS_WAYS, "is a model of mine"]),
+        ("foundry", {"url": ""}, ["ANTHROPIC_FOUNDRY_API_KEY", "`token_command`", "foundry needs a resource", "ANTHROPIC_FOUNDRY_RESOURCE", "https://NAME.services.ai.azure.com"]),
+        ("foundry", {"key": "$MY_KEY", "resource": "r"}, ["set MY_KEY", "pip install '.[azure]'"]),
+        ("azure", {"url": ""}, ["AZURE_OPENAI_API_KEY", "azure needs a resource", "AZURE_OPENAI_ENDPOINT"]),
+        ("vertex", {}, ["GOOGLE_APPLICATION_CREDENTIALS", "gcloud auth", "`token_command`", "pip install '.[google]'"]),
+    ],
+)  # fmt: skip
+async def test_all_that_a_cloud_lacks_is_named_at_once(monkeypatch, provider, settings, words):
+    monkeypatch.setattr(available, "_has", lambda _: False)
+    async with bridged(replies({}), provider, env={}, **settings) as (ask, server):
+        status, text, _ = await ask("m")
+    assert status == 404
+    assert not [word for word in words if word not in message(text)], text
+    assert ("AZURE_OPENAI_API_KEY" in text) is (provider == "azure"), text
+    assert ("region" in text) is (provider in {"bedrock", "mantle"}), text
+    assert not server.heard
+
+
+@pytest.mark.parametrize(
+    ("provider", "settings", "words"),
+    [
+        ("bedrock", {}, ["needs an AWS region", "In addition, bedrock has no AWS credentials"]),
+        ("foundry", {"url": ""}, ["needs a resource", "In addition, foundry has no key", "ANTHROPIC_FOUNDRY_API_KEY"]),
+        ("bedrock", {"key": "k"}, ["needs an AWS region"]),
+    ],
+)  # fmt: skip
+async def test_a_credential_chain_without_result_is_named_with_the_address(monkeypatch, provider, settings, words):  # fmt: skip
+    """The vendor's package is there, and finds nothing."""
+
+    async def none(*given):
+        raise ConfigError(f"{given[1]} has no AWS credentials; {available.AWS_REMEDY}")
+
+    monkeypatch.setattr(available, "_has", lambda _: True)
+    monkeypatch.setattr(chains, "aws_keys", none)
+    monkeypatch.setitem(sys.modules, "azure.core.exceptions", None)
+    async with bridged(replies({}), provider, env={}, **settings) as (ask, server):
+        status, text, _ = await ask("m")
+    assert status == 500
+    assert not [word for word in words if word not in message(text)], text
+    assert ("In addition" in text) is ("key" not in settings)
     assert not server.heard
 
 

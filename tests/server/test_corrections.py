@@ -252,6 +252,41 @@ async def test_corrections_of_one_request_are_bounded():
         assert len(server.heard) == 9
 
 
+async def test_more_refusals_than_one_request_may_find_are_found_by_the_next_ones():
+    refused = {f"extra_{number}": f"Unknown parameter: 'extra_{number}'." for number in range(20)}
+    async with in_front_of(picky(refused), passthrough=True) as (url, server, _):
+        for status, requests in ((400, 9), (400, 9), (200, 5), (200, 1)):
+            server.heard.clear()
+            reply, _ = await ask(url, "openai_chat", **dict.fromkeys(refused, 1))
+            assert (reply.status, len(server.heard)) == (status, requests)
+
+
+async def test_of_a_request_that_fails_only_the_corrections_that_changed_the_rejection_are_kept():
+    async def answer(heard, line):
+        wrong = next((name for name in ("temperature", "top_p") if name in heard.json), None)
+        text = f"Unsupported parameter: '{wrong}'" if wrong else "no such deployment"
+        await whole(line, error(text), 400)
+
+    async with in_front_of(answer) as (url, server, _):
+        for names in (["temperature", "top_p", None], ["top_p", None]):
+            server.heard.clear()
+            assert (await ask(url, "anthropic"))[0].status == 400
+            asked = [heard.json for heard in server.heard]
+            assert [next((n for n in ("temperature", "top_p") if n in one), None) for one in asked] == names  # fmt: skip
+
+
+async def test_a_rejection_that_stays_the_same_confirms_no_correction():
+    text = "Unknown parameter: 'temperature'. Model m does not support parameter top_p."
+
+    async def answer(_, line):
+        await whole(line, error(text), 400)
+
+    async with in_front_of(answer) as (url, server, app):
+        reply, _ = await ask(url, "anthropic")
+        assert (reply.status, len(server.heard)) == (400, 3)
+        assert app.gateway.router.sources.corrections._known == {}
+
+
 async def test_the_same_text_again_is_not_corrected_again():
     async def answer(_, line):
         await whole(line, error("Unsupported parameter: 'temperature'"), 400)

@@ -125,6 +125,36 @@ async def test_one_model_has_the_same_fields():
     assert (shown["inputTokenLimit"], shown["outputTokenLimit"]) == (1_000_000, 128_000)
 
 
+async def test_ollamas_clients_see_only_capabilities_that_are_known():
+    provider = ProviderConfig(api="openai_chat", url="http://127.0.0.1:1")
+    models = {"fk/dumb": ModelConfig(tool_mode="native"), "fk/none": ModelConfig(vision=True)}
+    config = Config(log="off", providers={"fk": provider}, models=models)
+    async with gateway(config) as (url, _), aiohttp.ClientSession() as session:
+        for name, has in (("fk/dumb", ["tools"]), ("fk/none", ["tools", "vision"])):
+            async with session.post(f"{url}/api/show", json={"model": name}) as reply:
+                assert (await reply.json())["capabilities"] == ["completion", *has]
+
+
+async def test_a_limit_that_is_not_known_is_left_out_for_gemini():
+    from google import genai
+
+    row = {"id": "plain", "object": "model"}
+
+    async def engine(heard: Heard, line: Line) -> None:
+        await whole(line, {"data": [row]} if heard.path == "/v1/models" else {}, 200)
+
+    async with model_server(engine, probes=True) as server:
+        provider = ProviderConfig(api="openai_chat", url=server.url)
+        async with gateway(Config(log="off", providers={"box": provider})) as (url, _):
+            shown = (await listed(url, "/v1beta/models"))["models"]
+            client = genai.Client(api_key="k", http_options={"base_url": url})
+            models = [one async for one in await client.aio.models.list()]
+            await client.aio.aclose()
+    assert "TokenLimit" not in json.dumps(shown)
+    assert "models/box/plain" in {model.name for model in models}
+    assert {(model.input_token_limit, model.output_token_limit) for model in models} == {(None, None)}  # fmt: skip
+
+
 async def test_a_provider_that_hangs_does_not_hold_up_the_list():
     async def hang(_: Heard, line: Line) -> None:
         await line.gone()

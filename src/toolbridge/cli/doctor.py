@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from toolbridge import codecs, providers
 from toolbridge.cli import options, state, version
+from toolbridge.cli.model_facts import known_capabilities
 from toolbridge.cli.node.checking import problem_of
 from toolbridge.cli.serve import listen
 from toolbridge.config import Config, key_variable, secret
@@ -246,7 +247,7 @@ async def _reach(model_routes: ModelRoutes, name: str) -> Finding:
     except ToolbridgeError as error:
         return Finding(False, f"{name}: {error.problem.text}")
     can = route.target.capabilities
-    shown = f", capabilities: {', '.join(sorted(can)) or 'none'}" if can is not None else ""
+    shown = f", capabilities: {known_capabilities(route.facts.known)}"
     window = f", {route.shown_window} tokens" if route.shown_window else ""
     counting = route.provider_config.counting
     shown += f", tokens counted by {counting}" if counting != "auto" else ""
@@ -282,7 +283,9 @@ def _rules_of(config: Config, name: str) -> Finding | None:
 
 def _keys(config: Config) -> Iterator[Finding]:
     for name, provider_config in config.providers.items():
-        key, own = provider_config.key, provider_config.api != NODE and not provider_config.cloud
+        built_in = providers.load(name).cloud if name in providers.names() else ""
+        cloud = provider_config.cloud or built_in  # has other credentials, which `_cloud` checks
+        key, own = provider_config.key, provider_config.api != NODE and not cloud
         if key and own and key != CALLER and not secret(key):
             to_do = f"export {key_variable(provider_config.key)}"
             yield Finding(False, f"providers.{name}: {provider_config.key} is not set", to_do)

@@ -27,8 +27,8 @@ thinking = "auto"              # for models that cannot think: "auto", "drop" or
 heal = 2                       # 0 strict, 1 syntax, 2 by schema, 3 guesses
 
 # Model names: an exact name, a tier (opus, sonnet, haiku), or `default` for every other name.
-# Without a default, the first model of Ollama on this machine that can call tools serves the names
-# that agents send (claude-…, gpt-…, gemini-…).
+# Without a default, the first model of the first provider below serves the names that agents send
+# (claude-…, gpt-…, gemini-…); without providers, that of Ollama on this machine.
 [map]
 {default}
 # sonnet = "ollama/qwen3:8b"

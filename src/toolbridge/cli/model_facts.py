@@ -1,11 +1,61 @@
 """What is known about a model as text, with the source of each fact, for `models` and `doctor`."""
 
+import os
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from toolbridge.policy.model_facts import JoinedFacts, KnownModel
+from toolbridge.routing.capabilities import CHECKED
+from toolbridge.routing.learned_corrections import LearnedCorrections
 from toolbridge.routing.models import Route
+from toolbridge.routing.request_corrections import RequestCorrections
+from toolbridge.routing.tool_modes import ToolModes
+from toolbridge.state_dir import state_dir
+from toolbridge.store.sqlite import STORE_FILE, SqliteStore
 
 _CAPABILITIES = ("tools", "parallel", "thinking", "vision", "pdf", "audio", "schema")
+
+
+class LearnedFacts(NamedTuple):
+    """What the gateways of this user have learned about models."""
+
+    modes: ToolModes
+    corrections: LearnedCorrections
+
+
+async def load_learned() -> LearnedFacts:
+    """Return what was learned; nothing if no gateway has stored anything."""
+    learned = LearnedFacts(ToolModes(), LearnedCorrections())
+    state = state_dir(os.environ)
+    if state is not None and (state / STORE_FILE).exists():
+        store = SqliteStore(state / STORE_FILE, wait=1.0)
+        await learned.modes.open(store)
+        learned.corrections.attach(store, has_values=True)
+        await learned.corrections.load()
+        await store.close()
+    return learned
+
+
+def describe_learned(route: Route, learned: LearnedFacts) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and source of what was learned about the model of a route."""
+    mode, why = learned.modes.explain(route)
+    if why and not route.is_demo:
+        yield "tool mode", mode, why
+    reports: dict[str, None] = {}
+    for way in (route, *route.others.values()):
+        known = RequestCorrections(learned.corrections, way).known
+        reports |= dict.fromkeys(f"{loss.what}: {loss.why}" for loss in known)
+    for report in reports:
+        yield "refuses", report, "learned"
+
+
+def known_capabilities(known: KnownModel) -> str:
+    """Return the capabilities that a model has, and those of which nothing is known."""
+    unknown = [name for name in CHECKED if known.has(name) is None]
+    if len(unknown) == len(CHECKED) and not known.can:
+        return "unknown"
+    has = ", ".join(sorted(known.can)) or "none"
+    return f"{has}; unknown: {', '.join(unknown)}" if unknown else has
 
 
 def describe(route: Route) -> Iterator[tuple[str, str, str]]:

@@ -2,18 +2,14 @@
 
 import argparse
 import asyncio
-import os
 import sys
 
 from toolbridge.cli import options
-from toolbridge.cli.model_facts import describe
+from toolbridge.cli.model_facts import LearnedFacts, describe, describe_learned, load_learned
 from toolbridge.config import Config
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.policy.routing_rules import explain_rules
 from toolbridge.routing.models import ListedModel, ModelRoutes
-from toolbridge.routing.tool_modes import ToolModes
-from toolbridge.state_dir import state_dir
-from toolbridge.store.sqlite import STORE_FILE, SqliteStore
 from toolbridge.upstream.http import Upstream
 
 _AT_ONCE = 8
@@ -54,6 +50,7 @@ async def _show(config: Config, names: list[str]) -> int:
     async with Upstream() as upstream:
         model_routes = ModelRoutes(config, upstream)
         await model_routes.discover()
+        learned = await load_learned()
         for name in names:
             try:
                 route = await model_routes.route(name)
@@ -64,7 +61,7 @@ async def _show(config: Config, names: list[str]) -> int:
             print(f"{name}  →  {route.address}")
             for line in explain_rules(config.routes, name):
                 print(f"  route     {line}")
-            for what, value, source in describe(route):
+            for what, value, source in (*describe(route), *describe_learned(route, learned)):
                 print(f"  {what:<9} {value}" + (f"  ({source})" if source else ""))
     return status
 
@@ -75,7 +72,7 @@ async def list_models(config: Config) -> tuple[str, list[tuple[ListedModel, str]
         model_routes = ModelRoutes(config, upstream)
         await model_routes.discover()
         listed = await model_routes.listed()
-        learned = await _learned()
+        learned = await load_learned()
         gate = asyncio.Semaphore(_AT_ONCE)
 
         async def described(model: ListedModel) -> tuple[ListedModel, str]:
@@ -85,23 +82,12 @@ async def list_models(config: Config) -> tuple[str, list[tuple[ListedModel, str]
         return model_routes.default, await asyncio.gather(*map(described, listed))
 
 
-async def _learned() -> ToolModes:
-    """Return what gateways of this user have learned; nothing if none has stored anything."""
-    modes = ToolModes()
-    state = state_dir(os.environ)
-    if state is not None and (state / STORE_FILE).exists():
-        store = SqliteStore(state / STORE_FILE, wait=1.0)
-        await modes.open(store)
-        await store.close()
-    return modes
-
-
-async def _tool_mode(model: ListedModel, model_routes: ModelRoutes, learned: ToolModes) -> str:
+async def _tool_mode(model: ListedModel, model_routes: ModelRoutes, learned: LearnedFacts) -> str:
     try:
         route = await model_routes.route(model.address)
     except ToolbridgeError:  # such as a missing key, which `doctor` explains
         return ""
     if route.is_demo:
         return ""
-    mode, why = learned.explain(route)
+    mode, why = learned.modes.explain(route)
     return f"tools: {mode}, {why}" if why else f"tools: {mode}"

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
+from toolbridge.core.allowed_values import with_allowed
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 
@@ -22,7 +23,7 @@ def decode_quirks(given: JsonObject, shape: type[Q]) -> Q:
     try:
         return msgspec.convert(given, shape)
     except msgspec.ValidationError as error:
-        text, _, path = str(error).partition(" - at `$.")
+        text, _, path = with_allowed(str(error), shape).partition(" - at `$.")
         raise ConfigError(text, where=f"quirks.{path.removesuffix('`')}") from None
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
+from toolbridge.core.allowed_values import with_allowed
 from toolbridge.core.errors import ConfigError
 from toolbridge.node.chain import networks
 from toolbridge.node.chain.address import model_id, same_account
@@ -144,7 +145,7 @@ def read_settings(table: Mapping[str, object], source: str = "the settings") -> 
     try:
         found = msgspec.convert(dict(table), NodeSettings)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{source}: {error}") from None
+        raise ConfigError(f"{source}: {with_allowed(str(error), NodeSettings)}") from None
     try:
         _check(found)
     except ConfigError as error:

@@ -65,7 +65,7 @@ def apply(
         changed = corrected(body, correction, api)
         if changed is not body:
             body = changed
-            losses[_loss(correction, target)] = None
+            losses[loss_of(correction, target)] = None
     return CorrectedBody(body, tuple(losses))
 
 
@@ -326,7 +326,13 @@ _REPORTS: dict[Kind, tuple[str, str]] = {
 """Kind → the field in the report, empty for the correction's own path, and the text."""
 
 
-def _loss(correction: Correction, target: str) -> Loss:
+def field_of(correction: Correction) -> str:
+    """Return the field that a correction changes, as the report names it."""
+    return loss_of(correction, "").what
+
+
+def loss_of(correction: Correction, target: str) -> Loss:
+    """Return the report of a correction of requests to `target`."""
     if correction.path == "tool_choice":
         correction = Correction("auto_choice")
     what, why = _REPORTS.get(correction.kind, ("", "{target} rejects it; it was left out"))

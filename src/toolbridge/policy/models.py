@@ -55,6 +55,8 @@ class ModelFacts(msgspec.Struct, frozen=True):
     """Every name that a configured or discovered provider lists → `provider/model`."""
     providers: Mapping[str, str] = {}
     """Every known provider → the variable of the key that it lacks; empty if it can be used."""
+    cloud_lacks: Mapping[str, str] = {}
+    """Providers in clouds that lack credentials → a clause with all that they lack."""
     configured: Collection[str] = ()
     """Providers that have a table in the configuration."""
     default: str = ""
@@ -68,7 +70,7 @@ class ModelFacts(msgspec.Struct, frozen=True):
     silent: str = ""
     """An Ollama that is configured and does not answer; unlisted names are sent to it."""
     unlisted: Collection[str] = ()
-    """Configured providers without a list of models: any name may be one of theirs."""
+    """Configured providers that have not listed their models: any name may be one of theirs."""
     fetches: bool = False
     """Whether an Ollama listed its models, so that `ollama pull` can be suggested."""
 
@@ -213,9 +215,12 @@ def _usable(name: str, address: str, facts: ModelFacts) -> str:
     """Return `address`; raise `UnknownModel` if the key of its provider is not set."""
     provider = address.partition("/")[0]
     if variable := facts.providers.get(provider):
+        lacks = facts.cloud_lacks.get(provider) or (
+            f"which needs a key: {variable} is not set. Set it where toolbridge runs, or name another "
+            "model"
+        )
         raise UnknownModel(
-            f"{name[:_LONGEST]!r} is a model of {provider}, which needs a key: {variable} is not "
-            f"set. Set it where toolbridge runs, or name another model. {_next_step(facts)}",
+            f"{name[:_LONGEST]!r} is a model of {provider}, {lacks}. {_next_step(facts)}",
             where="model",
         )
     return address
@@ -309,7 +314,9 @@ def _unknown(name: str, facts: ModelFacts) -> UnknownModel:
     nearest = tuple(dict.fromkeys(_nearest(name[:_LONGEST], facts)))[:3]
     parts = [f"no model is called {name[:_LONGEST]!r}."]
     vendor = _vendor(name)
-    if variable := facts.providers.get(vendor, ""):
+    if lacks := facts.cloud_lacks.get(vendor, ""):
+        parts.append(f"It is a name of {vendor}, {lacks}.")
+    elif variable := facts.providers.get(vendor, ""):
         parts.append(f"It is a name of {vendor}; set {variable} where toolbridge runs to use it.")
     if nearest:
         parts.append(f"Did you mean {' or '.join(nearest)}?")
@@ -338,8 +345,10 @@ def _nearest(name: str, facts: ModelFacts) -> Iterator[str]:
     known = {entry.lower(): entry for entry in facts.listed}
     named = (entry for entry in facts.table if entry != "default" and "*" not in entry)
     known |= {entry.lower(): entry for entry in named}
-    for entry in get_close_matches(name.lower(), known, n=3, cutoff=0.6):
-        yield known[entry]
+    near_names = [known[entry] for entry in get_close_matches(name.lower(), known, n=6, cutoff=0.6)]
+    # A model is listed as `model` and as `provider/model`; one of the two is suggested.
+    addresses = {facts.listed.get(entry, entry): entry for entry in reversed(near_names)}
+    yield from [entry for entry in near_names if entry in addresses.values()][:3]
     if not model and ":" not in word:
         for near in get_close_matches(word.lower(), facts.providers, n=1, cutoff=0.8):
             yield f"{near}/MODEL"

@@ -25,7 +25,7 @@ CONFIG = "config"
 PROVIDER = "provider"
 TABLE = "table"
 FAMILY = "family"
-_CHECKED = ("tools", "thinking", "vision")
+CHECKED = ("tools", "thinking", "vision")
 """Capabilities without which a request is changed."""
 
 
@@ -48,7 +48,7 @@ def of_ollama(shown: ModelDetails) -> LiveModel:
     """Return what an Ollama server reports; its list of capabilities is complete."""
     known = KnownModel(window=shown.window)
     if shown.capabilities is not None:
-        lacks = frozenset(_CHECKED) - shown.capabilities
+        lacks = frozenset(CHECKED) - shown.capabilities
         known = KnownModel(window=shown.window, can=shown.capabilities, cannot=lacks)
     return LiveModel(known, OLLAMA)
 
@@ -161,7 +161,7 @@ def _of_settings(settings: ModelConfig) -> KnownModel:
 def _of_api(provider_config: ProviderConfig, model: str) -> KnownModel:
     """Return what follows from the provider's API, where its server reports nothing."""
     if provider_config.api == DEMO:
-        return KnownModel(can=frozenset(_CHECKED))
+        return KnownModel(can=frozenset(CHECKED))
     if provider_config.api == NODE:
         # Every node accepts thinking and none accepts tools. A host may describe pictures to its
         # model, but does not announce it, so vision is on only if the configuration sets it.
@@ -176,12 +176,15 @@ def _of_api(provider_config: ProviderConfig, model: str) -> KnownModel:
 
 
 def _capabilities(provider_config: ProviderConfig, known: KnownModel) -> frozenset[str] | None:
-    """Return the model's capabilities; None if nothing is known and nothing is to be removed."""
+    """Return the capabilities whose parts of a request are kept; None if nothing is known.
+
+    An unknown capability counts as one that the model has, so that nothing is removed without reason.
+    """
     if provider_config.api == DEMO:
-        return frozenset(_CHECKED)
+        return frozenset(CHECKED)
     if provider_config.api == NODE:
         return known.can - {"tools"}
-    stated = {name: known.has(name) for name in _CHECKED}
+    stated = {name: known.has(name) for name in CHECKED}
     if all(value is None for value in stated.values()):
         return None
     return known.can | frozenset(name for name, value in stated.items() if value is None)

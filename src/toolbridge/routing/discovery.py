@@ -44,6 +44,10 @@ SLOW_INTERVAL = 30.0
 """The same where a search was slow: an address that drops packets must not delay requests."""
 
 
+_SERVES = "it serves the claude-…, gpt-… and gemini-… names that no other provider serves"
+"""What a default does that was found, for the banner and `doctor`."""
+
+
 class DiscoveredModels(msgspec.Struct, frozen=True):
     """The default model, and how it was found."""
 
@@ -105,14 +109,17 @@ class Discovery:
             return await self.discover()
 
     async def _search(self) -> DiscoveredModels:
+        """Return the default: of the first configured provider with a model, else of an Ollama."""
         if self._config.providers:
             for provider in self._config.providers:
                 if found := await self._first_model(provider):
-                    return DiscoveredModels(found, f"the first model of {provider}")
+                    return DiscoveredModels(found, f"the first model of {provider}; {_SERVES}")
             return DiscoveredModels(how="no configured provider offers a model yet")
         await self.refresh(OLLAMA, wait=FIRST_WAIT)
         if best := await self._best(OLLAMA) if OLLAMA in self.names else "":
-            return DiscoveredModels(f"{OLLAMA}/{best}", "found on this machine's Ollama")
+            return DiscoveredModels(
+                f"{OLLAMA}/{best}", f"found on this machine's Ollama; {_SERVES}"
+            )
         if OLLAMA in self.names:
             why = "Ollama answers but has no chat model yet (ollama pull qwen3:8b)"
         else:
@@ -123,6 +130,10 @@ class Discovery:
         return DiscoveredModels(DEMO_ADDRESS, why, nothing=True)
 
     async def _first_model(self, provider: str) -> str:
+        """Return the address of a provider's first model; empty if it is not known.
+
+        A model of `[models]` goes first. Vendors are not asked: their lists begin with any model.
+        """
         for address in self._config.models:
             name, model = split_address(address, self._provider_configs)
             if name == provider:

@@ -1,7 +1,7 @@
 """The corrections that are known for each model, in memory and in the store.
 
-`request_corrections.py` adds a correction when a provider has accepted a corrected request, so that
-the next request is accepted at once. Corrections expire, so that a change at the provider is noticed.
+`request_corrections.py` adds a correction when a provider has confirmed it, so that the next request
+is accepted at once. Corrections expire, so that a change at the provider is noticed.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ class LearnedCorrections:
         return any(correction.kind == "api" for correction in self.of(route))
 
     def add(self, route: Route, corrections: tuple[Correction, ...]) -> None:
-        """Remember corrections with which the model has accepted a request."""
+        """Remember corrections that the model has confirmed."""
         lasting = [correction for correction in corrections if correction.lasts]
         if not lasting:
             return

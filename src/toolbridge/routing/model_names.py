@@ -22,7 +22,7 @@ from toolbridge.policy.models import (
 )
 from toolbridge.routing.discovery import DEMO_ADDRESS, Discovery
 from toolbridge.routing.nodes import NODE, model_of, short_name
-from toolbridge.routing.providers import DEMO, OLLAMA, missing_key
+from toolbridge.routing.providers import DEMO, OLLAMA, cloud_lacks, missing_key
 
 
 class ModelNames:
@@ -40,6 +40,11 @@ class ModelNames:
         self._discovery = discovery
         self._missing_keys = {
             name: missing_key(name, at, env) for name, at in provider_configs.items()
+        }
+        self._cloud_lacks = {
+            name: lacks
+            for name, at in provider_configs.items()
+            if (lacks := cloud_lacks(name, at, env))
         }
 
     def resolve(self, name: str) -> str:
@@ -126,10 +131,14 @@ class ModelNames:
         with_lists = {
             name for name, at in self._provider_configs.items() if at.api in {OLLAMA, NODE, DEMO}
         }
+        with_lists |= {
+            name for name in self.list_providers() if self._discovery.engine(name).last.models
+        }
         return ModelFacts(
             table=config.map,
             listed=dict(self._listed()),
             providers=self._missing_keys,
+            cloud_lacks=self._cloud_lacks,
             configured=config.providers,
             default=addresses_of(config.map.get("default", ""))[0]
             or ("" if found.nothing else found.default),

@@ -24,7 +24,7 @@ from toolbridge.map_settings import addresses_of
 from toolbridge.policy.routing_rules import check_rules
 from toolbridge.routing.nodes import NODE, check_node_quirks, read_node_settings
 from toolbridge.routing.provider_urls import fill_variables, unset_variables
-from toolbridge.upstream.clouds.available import missing_credentials
+from toolbridge.upstream.clouds.available import missing_credentials, missing_place
 from toolbridge.upstream.clouds.models import cloud_quirks
 from toolbridge.upstream.hosts import hostname, is_loopback
 
@@ -64,7 +64,8 @@ def missing_key(name: str, provider_config: ProviderConfig, env: Mapping[str, st
     configuration names one.
     """
     if provider_config.cloud:
-        return missing_credentials(provider_config, env)
+        lacks = missing_credentials(provider_config, env)
+        return (key_variable(provider_config.key) or "key") if lacks else ""
     if unset := unset_variables(provider_config):
         return unset[0]
     variable = key_variable(provider_config.key)
@@ -77,6 +78,15 @@ def missing_key(name: str, provider_config: ProviderConfig, env: Mapping[str, st
         bool(known.url) and provider_config.url != known.url and provider_config.key == known.key
     )
     return "" if elsewhere or is_loopback(hostname(provider_config.url)) else variable
+
+
+def cloud_lacks(name: str, provider_config: ProviderConfig, env: Mapping[str, str]) -> str:
+    """Return what a cloud's provider without credentials lacks, as a clause; empty for any other."""
+    lacks = missing_credentials(provider_config, env) if provider_config.cloud else ""
+    if not lacks:
+        return ""
+    place = missing_place(name, provider_config, env)
+    return f"which has {lacks}" + (f". In addition, {name} {place}" if place else "")
 
 
 def _check_map(config: Config, provider_configs: Mapping[str, ProviderConfig]) -> None:

@@ -1,8 +1,9 @@
 """The corrections of one request that its provider rejects.
 
 `RequestCorrections` applies the corrections that are known for the model, and finds a new one in each
-rejection. When the provider accepts the corrected request, the new corrections are remembered.
-Translated requests and passthrough use it.
+rejection. The new corrections are remembered when the provider accepts the corrected request, or when
+its next rejection is about another field: then they have helped, even if the request fails in the
+end. Translated requests and passthrough use it.
 """
 
 from typing import NamedTuple
@@ -12,7 +13,7 @@ import msgspec
 from toolbridge.core import events as ev
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Problem
-from toolbridge.policy.corrections import CorrectedBody, Correction, apply
+from toolbridge.policy.corrections import CorrectedBody, Correction, apply, field_of, loss_of
 from toolbridge.policy.rejection_rules import find_corrections
 from toolbridge.routing.learned_corrections import LearnedCorrections
 from toolbridge.routing.models import Route
@@ -31,7 +32,9 @@ class RequestCorrections:
     def __init__(self, learned: LearnedCorrections, route: Route) -> None:
         self._learned = learned
         self._found: list[tuple[Route, tuple[Correction, ...]]] = []
-        """Corrections that the provider has not accepted yet, with their routes."""
+        """Corrections that the provider has not confirmed yet, with their routes."""
+        self._problem: Problem | None = None
+        """The rejection before, for which the last of them was found."""
         self._count = 0
         self._losses: tuple[Loss, ...] = ()
         self._before: _Rejected | None = None
@@ -62,6 +65,11 @@ class RequestCorrections:
         """Whether the request is sent as it is."""
         return not self._active and not self._losses
 
+    @property
+    def known(self) -> tuple[Loss, ...]:
+        """The reports of all corrections for the model, also of those that no request needs now."""
+        return self._losses + tuple(loss_of(one, self.route.address) for one in self._active)
+
     def apply(self, body: JsonObject) -> CorrectedBody:
         """Return `body` with the corrections, and the losses that report them."""
         if not self._active or self.route.is_demo or self.route.is_node:
@@ -71,14 +79,19 @@ class RequestCorrections:
 
     def find(self, problem: Problem, body: JsonObject) -> bool:
         """Find the correction for a rejection of `body`; return whether there is a new one."""
-        if self._count >= MOST_PER_REQUEST or self.route.is_demo or self.route.is_node:
+        if self.route.is_demo or self.route.is_node:
             return False
         found = self._new(problem, body)
+        if found and self._names_another(found, body):
+            self._keep_confirmed()
+        if self._count >= MOST_PER_REQUEST:
+            return False
         if not found and self._before is not None and problem.status in _NO_ENDPOINT:
             found = self._back(self._before)
         if not found:
             return False
         self._count += 1
+        self._problem = problem
         self._found.append((self.route, found))
         self._active += found
         if found[0].kind == "api":
@@ -88,6 +101,27 @@ class RequestCorrections:
 
     def _new(self, problem: Problem, body: JsonObject) -> tuple[Correction, ...]:
         return find_corrections(problem, body, self.route.provider_config.api, self._active)
+
+    def _names_another(self, found: tuple[Correction, ...], body: JsonObject) -> bool:
+        """Return whether a rejection is about other fields than the one before it.
+
+        A text that names several fields may come again unchanged, and then the correction of the
+        first has not helped.
+        """
+        if not self._found or self._problem is None or self._new(self._problem, body) == found:
+            return False
+        before = {field_of(correction) for correction in self._found[-1][1]}
+        return before.isdisjoint(map(field_of, found))
+
+    def _keep_confirmed(self) -> None:
+        """Remember the corrections that have changed the rejection.
+
+        Another API is remembered only when it has answered: until then the provider may lack it.
+        """
+        for route, corrections in self._found:
+            if corrections[0].kind != "api":
+                self._learned.add(route, corrections)
+        self._found = [(route, found) for route, found in self._found if found[0].kind == "api"]
 
     def _back(self, before: "_Rejected") -> tuple[Correction, ...]:
         """Return to the API before; the provider does not have the other one."""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
+from toolbridge.core.allowed_values import with_allowed
 from toolbridge.core.codec import OutputSupport
 from toolbridge.core.errors import ClientError, MalformedRequest
 from toolbridge.core.json import JsonObject
@@ -113,7 +114,7 @@ def read_request(
     try:
         stream_request = msgspec.convert(values, StreamRequest)
     except msgspec.ValidationError as error:
-        raise _fault(str(error)) from None
+        raise _fault(with_allowed(str(error), StreamRequest)) from None
     _check_question(stream_request)
     return stream_request
 

@@ -165,10 +165,13 @@ def _gemini(model: ListedModel) -> JsonObject:
         "name": f"models/{model.id}",
         "displayName": model.id,
         "version": "1",
-        "inputTokenLimit": model.window or 1_000_000,
-        "outputTokenLimit": known.max_output or 65536,
         "supportedGenerationMethods": ["generateContent", "streamGenerateContent", "countTokens"],
     }
+    # google-genai reads both limits as optional; a number that is not known would be believed.
+    if model.window:
+        shown["inputTokenLimit"] = model.window
+    if known.max_output:
+        shown["outputTokenLimit"] = known.max_output
     thinks = known.has("thinking")
     return shown if thinks is None else shown | {"thinking": thinks}
 
@@ -179,9 +182,11 @@ def ollama_tags(listed: list[ListedModel], since: float) -> JsonObject:
 
 
 def ollama_show(name: str, route: Route, since: float) -> JsonObject:
-    can = route.target.capabilities
-    known = sorted(can & {"tools", "thinking", "vision"}) if can is not None else ["tools"]
-    capabilities: list[Json] = ["completion", *known]
+    known = route.facts.known
+    # Ollama's clients offer no tools to a model without "tools", so they are refused only if known.
+    tools = known.has("tools") is not False
+    has = {"tools": tools, "thinking": known.has("thinking"), "vision": known.has("vision")}
+    capabilities: list[Json] = ["completion", *sorted(name for name in has if has[name])]
     return {
         "modelfile": f"FROM {name}\n",
         "parameters": "",

@@ -20,6 +20,7 @@ from typing import (  # msgspec needs Any for members that no shape describes
 
 import msgspec
 
+from toolbridge.core.allowed_values import with_allowed
 from toolbridge.core.errors import BrokenWire, MalformedRequest
 from toolbridge.core.json import JsonObject, loads, replace_lone_surrogates
 
@@ -121,7 +122,7 @@ def decode_request(
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise _malformed(error, where, body) from None
+        raise _malformed(error, where, body, decoder.type) from None
 
 
 def convert_request(value: object, shape: type[T], where: str = "") -> T:
@@ -132,7 +133,7 @@ def convert_request(value: object, shape: type[T], where: str = "") -> T:
     try:
         return msgspec.convert(value, shape, strict=False)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise _malformed(error, where, b"") from None
+        raise _malformed(error, where, b"", shape) from None
 
 
 def leftovers(raw: bytes | msgspec.Raw, shape: type[msgspec.Struct], where: str = "") -> JsonObject:
@@ -256,10 +257,12 @@ def _with_raws(loose: Any, shape: Any) -> Any:
     }
 
 
-def _malformed(error: Exception, where: str, body: bytes | msgspec.Raw) -> MalformedRequest:
+def _malformed(
+    error: Exception, where: str, body: bytes | msgspec.Raw, shape: Any = None
+) -> MalformedRequest:
     if isinstance(error, RecursionError):
         return MalformedRequest("JSON is nested too deeply", where=where)
-    text, _, at = str(error).partition(" - at `")
+    text, _, at = with_allowed(str(error), shape).partition(" - at `")
     missing = re.fullmatch(r"Object missing required field `([^`]*)`", text)
     text, field = ("field required", missing[1]) if missing else (text, "")
     path = ".".join(step for step in (where, _dotted(at.removesuffix("`")), field) if step)

@@ -14,7 +14,7 @@ from toolbridge.upstream.clouds.sigv4 import AwsKeys
     [
         ("botocore", lambda: chains.aws_keys("", "there"), ".[aws]"),
         ("google.auth", lambda: chains.google_token("there"), ".[google]"),
-        ("azure.identity", lambda: chains.azure_token("s", "there"), ".[azure]"),
+        ("azure.identity", lambda: chains.azure_token("s", "there", "K"), ".[azure]"),
     ],
 )
 async def test_a_missing_package_is_named_with_what_works_without_it(

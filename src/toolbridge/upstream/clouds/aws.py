@@ -15,6 +15,7 @@ import msgspec
 
 from toolbridge.core.errors import BrokenWire, ConfigError
 from toolbridge.core.json import JsonObject, dump_bytes, maybe_object
+from toolbridge.upstream.clouds.available import find_region, region_problem
 from toolbridge.upstream.clouds.models import anthropic_version, without_profile
 from toolbridge.upstream.http_request import HttpRequest
 from toolbridge.wire.aws_errors import read_aws_problem
@@ -23,7 +24,6 @@ from toolbridge.wire.sse import write_event
 from toolbridge.wire.url_path import quote_segment
 
 OLD_VERSION = "bedrock-2023-05-31"
-_REGION = re.compile(r"[a-z]{2,8}(?:-[a-z0-9]+)+-\d+")
 _DOMAINS = {"cn-": "amazonaws.com.cn", "eusc-": "amazonaws.eu"}
 _MODEL = re.compile(r"^/model/([^/]+)/")
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -32,15 +32,10 @@ _lists = msgspec.json.Decoder(list[str])
 
 def region_of(given: str, env: Mapping[str, str], provider: str) -> str:
     """Return the region; raise `ConfigError` if none is set or it is not one."""
-    region = given or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or ""
-    if _REGION.fullmatch(region):
-        return region
-    what = f"{region!r} is not an AWS region" if region else "needs an AWS region"
-    raise ConfigError(
-        f'{what}; set `region` under [providers.{provider}], for example region = "us-east-1", or '
-        "AWS_REGION",
-        where=f"providers.{provider}.region",
-    )
+    region = find_region(given, env)
+    if problem := region_problem(region, provider):
+        raise ConfigError(problem, where=f"providers.{provider}.region")
+    return region
 
 
 def domain_of(region: str) -> str:

@@ -4,12 +4,13 @@ import time
 from collections.abc import Mapping
 
 from toolbridge.config import ProviderConfig, secret
+from toolbridge.core.errors import ConfigError
 from toolbridge.core.messages import Loss, Problem
 from toolbridge.core.stage import Stage
 from toolbridge.upstream.clouds import aws, chains
 from toolbridge.upstream.clouds.betas import BetaFilter
 from toolbridge.upstream.clouds.models import regional_profile
-from toolbridge.upstream.clouds.remedies import join_url, lost_betas
+from toolbridge.upstream.clouds.remedies import join_url, lost_betas, with_missing
 from toolbridge.upstream.clouds.renewal import Expiring, RenewedCredential
 from toolbridge.upstream.clouds.sigv4 import AwsKeys, Scope, sign
 from toolbridge.upstream.clouds.token_command import run_token_command
@@ -35,7 +36,10 @@ class AwsEndpoint:
         """Model → the name it is sent under, also after Bedrock asked for a profile."""
 
     async def sign(self, api: str, model: str, request: HttpRequest, /) -> SignedRequest:
-        region = aws.region_of(self._config.region, self._env, self._provider)
+        try:
+            region = aws.region_of(self._config.region, self._env, self._provider)
+        except ConfigError as error:
+            raise await with_missing(error, self._credentials.get) from None
         headers = self._betas.apply(model, request.headers)
         request = HttpRequest(request.path, request.body, headers)
         if self._config.cloud == "mantle":

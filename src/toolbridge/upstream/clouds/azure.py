@@ -17,14 +17,8 @@ from toolbridge.wire.url_path import quote_segment
 SCOPE = "https://ai.azure.com/.default"
 OLD_SCOPE = "https://cognitiveservices.azure.com/.default"
 """Microsoft Entra ID: the scope of a token for `/openai/v1` and Foundry, and for older addresses."""
-_RESOURCE = re.compile(r"[A-Za-z0-9-]+")
 _BASE = re.compile(r"/(?:openai(?:/v1)?|anthropic)/?$")
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
-def is_resource(name: str) -> bool:
-    """Return whether `name` can be the first part of a resource's host."""
-    return _RESOURCE.fullmatch(name) is not None
 
 
 def resource_url(url: str) -> str:

@@ -4,21 +4,25 @@ from collections.abc import Mapping
 
 import msgspec
 
-from toolbridge.config import ProviderConfig, secret
+from toolbridge.config import ProviderConfig, key_variable, secret
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import Json, JsonObject, maybe_object
 from toolbridge.core.messages import Loss, Problem
 from toolbridge.core.stage import Stage
 from toolbridge.upstream.clouds import azure, chains
+from toolbridge.upstream.clouds.available import (
+    AZURE_ENDPOINT,
+    RESOURCES,
+    is_resource,
+    resource_problem,
+)
 from toolbridge.upstream.clouds.betas import BetaFilter
-from toolbridge.upstream.clouds.remedies import join_url, lost_betas, with_remedy
+from toolbridge.upstream.clouds.remedies import join_url, lost_betas, with_missing, with_remedy
 from toolbridge.upstream.clouds.renewal import Expiring, RenewedCredential
 from toolbridge.upstream.clouds.token_command import run_token_command
 from toolbridge.upstream.http_request import HttpRequest, SignedRequest
 
 _FILTER = "content_filter"
-_RESOURCES = {"azure": "AZURE_OPENAI_RESOURCE", "foundry": "ANTHROPIC_FOUNDRY_RESOURCE"}
-_ENDPOINT = "AZURE_OPENAI_ENDPOINT"
 
 
 class AzureEndpoint:
@@ -38,11 +42,15 @@ class AzureEndpoint:
         headers = self._betas.apply(model, request.headers)
         request = HttpRequest(request.path, request.body, headers)
         addressed = azure.azure_request(api, request, given.api_version, given.deployments)
-        if key := secret(given.key, self._env):
+        key = secret(given.key, self._env)
+        try:
+            url = join_url(self._url(), addressed.path)
+        except ConfigError as error:
+            raise (error if key else await with_missing(error, self._tokens.get)) from None
+        if key:
             authorization = azure.authorize(key, api)
         else:
             authorization = {"authorization": f"Bearer {await self._tokens.get()}"}
-        url = join_url(self._url(), addressed.path)
         return SignedRequest(url, addressed.body, addressed.headers | authorization)
 
     def _url(self) -> str:
@@ -50,19 +58,13 @@ class AzureEndpoint:
         url = self._config.url
         if "{resource}" not in url:
             return azure.resource_url(url)
-        variable = _RESOURCES[self._config.cloud]
-        resource = self._config.resource or self._env.get(variable, "")
-        if azure.is_resource(resource):
-            return url.replace("{resource}", resource)
-        if self._config.cloud == "azure" and (whole := self._env.get(_ENDPOINT)):
-            return azure.resource_url(whole)
-        what = f"{resource!r} is not the name of a resource" if resource else "needs a resource"
-        shown = _ENDPOINT if self._config.cloud == "azure" else variable
-        raise ConfigError(
-            f"{what}; set `resource` under [providers.{self._provider}] (NAME in "
-            f"https://NAME.openai.azure.com), or {shown}",
-            where=f"providers.{self._provider}.resource",
-        )
+        if problem := resource_problem(self._provider, self._config, self._env):
+            raise ConfigError(problem, where=f"providers.{self._provider}.resource")
+        cloud = self._config.cloud
+        resource = self._config.resource or self._env.get(RESOURCES[cloud], "")
+        if cloud == "azure" and not is_resource(resource):
+            return azure.resource_url(self._env[AZURE_ENDPOINT])
+        return url.replace("{resource}", resource)
 
     async def _fetch(self) -> Expiring[str]:
         if self._config.token_command:
@@ -71,7 +73,7 @@ class AzureEndpoint:
         if token := self._env.get("AZURE_OPENAI_AD_TOKEN"):
             return Expiring(token)
         scope = azure.OLD_SCOPE if self._config.api_version else azure.SCOPE
-        return await chains.azure_token(scope, self._provider)
+        return await chains.azure_token(scope, self._provider, key_variable(self._config.key))
 
     def renew(self) -> bool:
         return self._tokens.forget()

@@ -13,6 +13,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING
 
 from toolbridge.core.errors import ConfigError
+from toolbridge.upstream.clouds.available import AWS_REMEDY, GOOGLE_REMEDY, azure_remedy
 from toolbridge.upstream.clouds.google_tokens import SCOPE
 from toolbridge.upstream.clouds.renewal import NEVER, Expiring
 from toolbridge.upstream.clouds.sigv4 import AwsKeys
@@ -34,11 +35,7 @@ def _aws_keys(profile: str, provider: str) -> Expiring[str | AwsKeys]:
         from botocore.exceptions import BotoCoreError
         from botocore.session import Session
     except ImportError:
-        raise ConfigError(
-            f"{provider} has no AWS credentials; set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or `token_command`; for profiles, single sign-on and roles run "
-            "`pip install '.[aws]'`"
-        ) from None
+        raise ConfigError(f"{provider} has no AWS credentials; {AWS_REMEDY}") from None
     try:
         found = Session(profile=profile or None).get_credentials()
         frozen = found.get_frozen_credentials() if found else None
@@ -64,9 +61,7 @@ def _google_token(provider: str) -> tuple[Expiring[str], str]:
         from google.auth.exceptions import GoogleAuthError
     except ImportError:
         raise ConfigError(
-            f"{provider} has no credentials for Google Cloud; set GOOGLE_APPLICATION_CREDENTIALS, run "
-            "`gcloud auth application-default login`, or set `token_command`; for the metadata server "
-            "run `pip install '.[google]'`"
+            f"{provider} has no credentials for Google Cloud; {GOOGLE_REMEDY}"
         ) from None
     request = _urllib_request()
     try:
@@ -126,20 +121,20 @@ def _urllib_request() -> "transport.Request":
     return Request()
 
 
-async def azure_token(scope: str, provider: str) -> Expiring[str]:
-    """Return a token of Microsoft Entra ID from azure-identity's chain."""
-    return await asyncio.to_thread(_azure_token, scope, provider)
+async def azure_token(scope: str, provider: str, variable: str) -> Expiring[str]:
+    """Return a token of Microsoft Entra ID from azure-identity's chain.
+
+    `variable` is that of the provider's key, which the error names.
+    """
+    return await asyncio.to_thread(_azure_token, scope, provider, variable)
 
 
-def _azure_token(scope: str, provider: str) -> Expiring[str]:
+def _azure_token(scope: str, provider: str, variable: str) -> Expiring[str]:
     try:
         from azure.core.exceptions import ClientAuthenticationError
         from azure.identity import DefaultAzureCredential
     except ImportError:
-        raise ConfigError(
-            f"{provider} has no key; set AZURE_OPENAI_API_KEY or the provider's `key`, or "
-            "`token_command`; for Microsoft Entra ID run `pip install '.[azure]'`"
-        ) from None
+        raise ConfigError(f"{provider} has no key; {azure_remedy(variable)}") from None
     try:
         found = DefaultAzureCredential().get_token(scope)
     except ClientAuthenticationError as error:

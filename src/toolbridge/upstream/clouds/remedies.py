@@ -1,7 +1,10 @@
 """The parts that the endpoints of all clouds share: joined URLs, and errors with the next step."""
 
+from collections.abc import Awaitable, Callable
+
 import msgspec
 
+from toolbridge.core.errors import ConfigError
 from toolbridge.core.messages import Loss, Problem
 from toolbridge.upstream.clouds.betas import BetaFilter
 
@@ -16,6 +19,17 @@ def join_url(base: str, path: str) -> str:
 def with_remedy(problem: Problem, remedy: str) -> Problem:
     """Return `problem` with the next step after its text."""
     return msgspec.structs.replace(problem, text=f"{problem.text} → {remedy}")
+
+
+async def with_missing(
+    error: ConfigError, credentials: Callable[[], Awaitable[object]]
+) -> ConfigError:
+    """Return the error about an address, with the one about credentials if they are missing too."""
+    try:
+        await credentials()
+    except ConfigError as other:
+        return ConfigError(f"{error}. In addition, {other}")
+    return error
 
 
 def lost_betas(betas: BetaFilter, model: str, problem: Problem) -> Loss | None:
