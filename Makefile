@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS = $$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1 ))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-thorough check setup test-real test-typescript test-browser test-wheel demo build bless \
+.PHONY: help run test test-operation test-thorough check setup test-real test-typescript test-browser test-wheel demo build bless \
   dialects requirements requirements-break conformance node-stories soak bench models-table lock clean
 
 help: ## list the targets
@@ -38,6 +38,9 @@ run: $(RUN_STAMP) ## serve on http://127.0.0.1:3456; installs only what serving 
 test: setup ## the whole suite, offline
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
+test-operation: setup ## gateways as processes: reload, restart, workers, TLS, the files of deploy/
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m operation -rs tests/operation
+
 test-thorough: setup ## the suite with twenty times as many random examples, new ones in each run
 	@TOOLBRIDGE_PROFILE=thorough $(BIN)/python -m pytest -n auto --dist worksteal -o timeout=3600
 
@@ -57,7 +60,7 @@ test-typescript: ## the TypeScript client: build, tests, checks
 	@command -v npm >/dev/null || { echo "skipped: npm is not installed"; exit 0; } && \
 	  cd clients/typescript && npm ci --no-audit --no-fund --loglevel=error && npm run build && npm test && npm run check
 
-test-wheel: setup ## build the wheel; install, run and query it on every Python from 3.11 to 3.14 that is found
+test-wheel: setup ## build the wheel; run every install command; query the wheel on every Python from 3.11 to 3.14
 	@$(BIN)/python -m pytest -n auto -m wheel -rs tests/wheel
 
 demo: $(RUN_STAMP) ## watch a structured stream on the embedded model

@@ -24,6 +24,8 @@ from toolbridge.config import Config
 from toolbridge.environment import models_from, settings_from
 from toolbridge.server import routes
 
+pytestmark = pytest.mark.operation
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 PORT = Config().port
 

@@ -28,6 +28,8 @@ from toolbridge import trust
 from toolbridge.config import Config, ProviderConfig, TlsConfig
 from toolbridge.server.reload import keep_settled
 
+pytestmark = pytest.mark.operation
+
 
 async def test_running_answers_finish_on_the_old_settings_and_new_requests_use_the_new(tmp_path):
     async with models("old", "new") as [(old, first), (new, second)]:

@@ -17,6 +17,8 @@ from tests.processes import gateway_process
 
 from toolbridge.cli import state
 
+pytestmark = pytest.mark.operation
+
 
 @asynccontextmanager
 async def background(home: Path, config: str, *flags: str, fds: dict | None = None):

@@ -17,6 +17,8 @@ from tests.operating import ask, config_for, models, reload, rewrite, until
 from tests.processes import gateway_process
 from websockets.asyncio.client import connect
 
+pytestmark = pytest.mark.operation
+
 HELLO = [{"role": "user", "content": "hi"}]
 
 

@@ -31,6 +31,8 @@ from tests.operating import (
 )
 from tests.processes import gateway_process
 
+pytestmark = pytest.mark.operation
+
 
 @asynccontextmanager
 async def workers(home: Path, config: str, count: int = 3):

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+pytestmark = [pytest.mark.wheel, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).parents[2]
 PACKAGE = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 TEXTS = [
     *ROOT.glob("*.md"),
