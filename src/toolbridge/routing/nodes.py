@@ -22,6 +22,7 @@ from toolbridge.core.json import Json
 from toolbridge.core.messages import Request
 from toolbridge.core.printable import printable
 from toolbridge.core.quirks import check_quirks
+from toolbridge.setting_errors import explain_value
 from toolbridge.state_dir import state_dir
 
 if TYPE_CHECKING:
@@ -149,10 +150,12 @@ _PAYMENT_WAITS = {"pay": "pay_wait", "settle": "settle_after"}
 def read_waits(name: str, provider_config: ProviderConfig) -> dict[str, float]:
     """Return the waits that the configuration sets, in seconds."""
     where = f"providers.{name}.node.waits"
+    table = provider_config.node.get("waits", {})
     try:
-        given = msgspec.convert(provider_config.node.get("waits", {}), _Waits)
+        given = msgspec.convert(table, _Waits)
     except msgspec.ValidationError as error:
-        raise ConfigError(str(error), where=where) from None
+        text = explain_value(str(error), table if isinstance(table, dict) else {}, _Waits)
+        raise ConfigError(text, where=where) from None
     waits = {
         key: value for key, value in msgspec.structs.asdict(given).items() if value is not None
     }
