@@ -33,7 +33,6 @@ _TABLE = (
     "daily_limit", "daily_gas", "price", "confirmations", "sessions", "seed",
 )  # fmt: skip
 """Flags with the name of a setting in the `node` table."""
-_ANY_MODEL = "0x" + "00" * 32
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -141,7 +140,7 @@ def choose(args: argparse.Namespace, *, paying: bool = True, any_model: bool = F
     file = configuration.choose(args.config, env).path
     name = _provider(args.provider, config, file)
     given = config.providers.get(name, ProviderConfig(api=nodes.NODE))
-    table = {"model": _ANY_MODEL if any_model else "", **_table(args, given, env)}
+    table = {"model": nodes.ANY_MODEL if any_model else "", **_table(args, given, env)}
     provider_config = msgspec.structs.replace(given, node=table, quirks=_quirks(args, given))
     in_file = name in config.providers
     try:
