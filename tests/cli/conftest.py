@@ -29,3 +29,15 @@ def configure(env, tmp_path):
         return trust.allow(file, env)
 
     return write
+
+
+@pytest.fixture
+def clean(monkeypatch, tmp_path):
+    """An environment in which nothing is set, and a directory without a configuration."""
+    for name in list(os.environ):
+        if name.startswith(("CLAUDE_BRIDGE", "TOOLBRIDGE")) or name == "PORT":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    return monkeypatch

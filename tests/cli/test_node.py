@@ -36,18 +36,6 @@ def parsed(*given: str) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
-@pytest.fixture
-def clean(monkeypatch, tmp_path):
-    """An environment in which nothing is set, and a directory without a configuration."""
-    for name in list(os.environ):
-        if name.startswith(("CLAUDE_BRIDGE", "TOOLBRIDGE")) or name == "PORT":
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.chdir(tmp_path)
-    return monkeypatch
-
-
 def seen(chosen: flags.NodeChoice) -> dict[str, object]:
     """Return everything that a variable or a flag can change, as it is in force."""
     settings = chosen.settings

@@ -10,6 +10,8 @@ from tests.node.server import Scene, running
 from tests.peers import gateway
 
 from toolbridge.config import Config, ProviderConfig
+from toolbridge.core.errors import ConfigError
+from toolbridge.routing.nodes import read_waits
 
 
 def bridged(**table):
@@ -181,14 +183,18 @@ async def test_a_stop_in_the_middle_of_an_answer_hangs_up_on_the_node():
     ("waits", "words"),
     [
         ({"first": 0}, "providers.mynode.node.waits.first: must be more than 0 seconds"),
-        ({"frist": 1}, "unknown field `frist`"),
-        ({"first": "long"}, "Expected `float | null`"),
+        ({"frist": 1}, "node.waits: there is no setting `frist`; did you mean `first`?"),
+        ({"first": "long"}, "node.waits: `first` must be a number, not 'long'"),
     ],
 )
 async def test_a_wait_that_cannot_be_is_said_at_the_start(waits, words):
-    from toolbridge.core.errors import ConfigError
-
     with pytest.raises(ConfigError) as raised:
         async with bridged(waits=WAITS | waits):
             pass
     assert words in str(raised.value)
+
+
+def test_waits_that_are_no_table_are_refused():
+    config = ProviderConfig(api="node", node={"waits": 5})
+    with pytest.raises(ConfigError, match=r"waits: must be a table with settings: .*`int`"):
+        read_waits("mynode", config)

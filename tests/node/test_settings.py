@@ -72,6 +72,46 @@ class TestSettings:
             read_settings(MODEL | given, "toolbridge.toml")
         assert str(caught.value).startswith("toolbridge.toml: ")
 
+    @pytest.mark.parametrize(
+        ("given", "text"),
+        [
+            ({"price": -1}, "`price` must be a whole number from 0 to 9223372036854775807, not -1"),
+            ({"price": "abc"}, "`price` must be a whole number from 0 to 9223372036854775807, not 'abc'"),
+            ({"chain_id": 1.5}, "`chain_id` must be a whole number from 0 to 9223372036854775807, not 1.5"),
+            ({"sessions": 65}, "`sessions` must be a whole number from 1 to 64, not 65"),
+            ({"sessions": True}, "`sessions` must be a whole number from 1 to 64, not true"),
+            ({"confirmations": -1}, "`confirmations` must be a whole number from 0 to 1000, not -1"),
+            ({"proof_interval": 9}, "`proof_interval` must be a whole number of at least 100, not 9"),
+            ({"seed": "x"}, "`seed` must be a whole number, not 'x'"),
+            ({"count_tolerance": -1}, "`count_tolerance` must be a number from 0 to 100, not -1"),
+            ({"daily_gas": 0.5}, '`daily_gas` must be a text in quotes, not 0.5; write daily_gas = "0.5"'),
+            ({"deposit": 1e-05}, '`deposit` must be a text in quotes, not 1e-05; write deposit = "0.00001"'),
+            ({"job_id": 1}, '`job_id` must be a text in quotes, not 1; write job_id = "1"'),
+            ({"job_id": True}, "`job_id` must be a text in quotes, not true"),
+            ({"deposit": float("nan")}, "`deposit` must be a text in quotes, not nan"),
+            ({"allow": HOST}, f"`allow` must be a list of texts, such as [\"a\", \"b\"], not '{HOST}'"),
+            ({"deny": [1]}, '`deny` must be a list of texts, such as ["a", "b"], not [1]'),
+            ({"allow": ["0x123"]}, "`allow` has '0x123', which is not an address of a host (0x and 40 hex digits)"),
+            ({"pay": "gold"}, "`pay` must be \"native\" or \"token\", not 'gold'"),
+            ({"private_hosts": 1}, "`private_hosts` must be true or false, not 1"),
+            ({"dailylimit": "1"}, "there is no setting `dailylimit`; did you mean `daily_limit`?"),
+            ({"xyz": "1"}, "there is no setting `xyz`"),
+            ({"deposit": "0"}, "`deposit` is 0, so no session can be paid; set `deposit` to an amount such as 0.0002"),
+        ],
+    )  # fmt: skip
+    def test_a_wrong_setting_is_named_with_its_value_and_what_is_valid(self, given, text):
+        with pytest.raises(ConfigError) as caught:
+            read_settings(MODEL | given, "mine.toml")
+        assert str(caught.value) == f"mine.toml: {text}"
+
+    @pytest.mark.parametrize("name", ["price", "job_id", "allow"])
+    @pytest.mark.parametrize("digits", [80, 400, 5000])
+    def test_a_long_value_is_shortened(self, name, digits):
+        with pytest.raises(ConfigError, match=f"`{name}` must be a") as caught:
+            read_settings(MODEL | {name: 10**digits})
+        assert ("…" in str(caught.value)) == (digits < 5000)
+        assert len(str(caught.value)) < 190
+
     def test_with_url_and_key_no_chain_is_needed(self):
         found = read_settings(
             MODEL | {"host_url": "http://h", "host_key": PUBLIC, "network": "", "deposit": "?"}
@@ -96,7 +136,7 @@ class TestSettings:
         assert found.localhost_override == "host.docker.internal"
         assert from_env({"CLAUDE_BRIDGE_MODEL": ""}) == {}
 
-    @pytest.mark.parametrize("text", ["ten", "0x10", "²", "-1"])
+    @pytest.mark.parametrize("text", ["ten", "0x10", "²", "-1", "9" * 5000])
     def test_a_chain_that_is_no_number_is_named(self, text):
         with pytest.raises(ConfigError, match="CLAUDE_BRIDGE_CHAIN_ID"):
             from_env({"CLAUDE_BRIDGE_CHAIN_ID": text})
@@ -146,7 +186,7 @@ class TestKeys:
     ("text", "decimals", "amount"),
     [
         ("0.0002", 18, 2 * 10**14), ("1", 18, 10**18), ("0.50", 6, 500_000), ("5", 0, 5),
-        ("1.000000000", 6, 10**6), (" 2.5 ", 1, 25), ("0", 18, 0),
+        ("1.000000000", 6, 10**6), (" 2.5 ", 1, 25), ("0", 18, 0), ("0" * 40 + "1", 0, 1), ("9" * 12, 0, 10**12 - 1),
     ],
 )  # fmt: skip
 def test_amounts_are_read_exactly(text, decimals, amount):
@@ -154,7 +194,16 @@ def test_amounts_are_read_exactly(text, decimals, amount):
     assert parse_amount(format_amount(amount, decimals), decimals) == amount
 
 
-@pytest.mark.parametrize("text", ["", ".5", "1.", "-1", "1e3", "0x1", "1,5", "1.0000001", "9" * 31])
+@pytest.mark.parametrize(
+    "text", ["1" + "0" * 12, "9" * 26, "1" + "0" * 73, "9" * 5000, "9" * 13 + ".5"]
+)
+def test_an_amount_that_is_too_large_is_called_too_large(text):
+    with pytest.raises(ConfigError, match=r"--deposit is too large: .*12 digits") as caught:
+        parse_amount(text, 6, "--deposit")
+    assert len(str(caught.value)) < 170
+
+
+@pytest.mark.parametrize("text", ["", ".5", "1.", "-1", "1e3", "0x1", "1,5", "1.0000001", "²", "٣"])
 def test_what_is_no_amount_is_refused(text):
     with pytest.raises(ConfigError):
         parse_amount(text, 6)

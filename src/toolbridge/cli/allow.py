@@ -2,7 +2,8 @@
 
 A file in the working directory can set providers, addresses and payments, so toolbridge uses it only
 after you have allowed its content. A file given with --config or TOOLBRIDGE_CONFIG, and the one in
-your configuration directory, need no permission.
+your configuration directory, need no permission. The command prints where a file sends requests and
+money; a file with a fault is not allowed.
 """
 
 import argparse
@@ -14,7 +15,9 @@ from toolbridge import config as configuration
 from toolbridge import trust
 from toolbridge.config import FILE_NAME, Config
 from toolbridge.core.errors import ConfigError
+from toolbridge.core.printable import printable
 from toolbridge.map_settings import show_chain
+from toolbridge.routing import nodes
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,18 +35,26 @@ def run(args: argparse.Namespace) -> int:
     if not path.exists():
         raise ConfigError(f"there is no file {path}; create one with `toolbridge init`")
     file = trust.allow(path, os.environ)
-    # Read through the list that was just written, so that exactly the allowed content is shown.
-    content = trust.read_allowed(file, os.environ)
-    config = configuration.read(configuration.ConfigSource(file, content))
-    print("\n".join([f"allowed {file}", *_contents(config)]))
+    try:
+        # Read through the list that was just written, so that exactly the allowed content is shown.
+        content = trust.read_allowed(file, os.environ)
+        config = configuration.read(configuration.ConfigSource(file, content))
+        lines = [f"allowed {file}", *_contents(config)]
+    except ConfigError:
+        trust.forget(file, os.environ)
+        raise
+    print("\n".join(printable(line) for line in lines))
     return 0
 
 
 def _contents(config: Config) -> Iterator[str]:
     """Yield the parts of a file that the user should check."""
     for name, provider in config.providers.items():
-        paid = " and may spend money" if provider.node else ""
+        is_node = provider.api == nodes.NODE
+        terms = nodes.describe_terms(name, provider, os.environ) if is_node else []
+        paid = " and may spend money" if terms and terms[0] != nodes.UNPAID else ""
         yield f"  provider {name}: {provider.url or provider.api or 'built-in'}{paid}"
+        yield from (f"    {line}" for line in terms)
         if provider.token_command:
             yield f"  provider {name} runs {' '.join(provider.token_command)}"
     for name, address in config.map.items():

@@ -4,30 +4,30 @@ They come from the table `[providers.NAME.node]`, from CLAUDE_BRIDGE_* variables
 `toolbridge node`.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-from toolbridge.core.allowed_values import with_allowed
 from toolbridge.core.errors import ConfigError
 from toolbridge.node.chain import networks
-from toolbridge.node.chain.address import model_id, same_account
+from toolbridge.node.chain.address import is_address, model_id, same_account
 from toolbridge.node.chain.amounts import ETH, ETHER, Currency, parse_amount
 from toolbridge.node.chain.networks import Network
 from toolbridge.node.hosts.access import HostAccess
 from toolbridge.node.hosts.candidates import NATIVE_PER_STABLE
 from toolbridge.node.hosts.scoring import Mode
 from toolbridge.node.protocol.encryption import compressed
+from toolbridge.setting_errors import explain_value, shorten
 from toolbridge.upstream.addresses import is_private_host
 from toolbridge.upstream.hosts import hostname
 
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _DEPOSIT = {"native": "0.0002", "token": "0.50"}
 _LIMIT = {"native": "0.002", "token": "5"}
+_LONGEST_ID = 19
+"""Digits of the largest chain id."""
 _STABLE_PRICE = 5000
 """5 dollars per million tokens, the default price of the vendor's bridge."""
 
@@ -145,26 +145,34 @@ def read_settings(table: Mapping[str, object], source: str = "the settings") -> 
     try:
         found = msgspec.convert(dict(table), NodeSettings)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{source}: {with_allowed(str(error), NodeSettings)}") from None
+        text = explain_value(str(error), table, NodeSettings)
+        raise ConfigError(text, where=source) from None
     try:
         _check(found)
     except ConfigError as error:
-        raise ConfigError(f"{source}: {error}") from None
+        raise ConfigError(str(error), where=source) from None
     return found
 
 
 def _check(settings: NodeSettings) -> None:
     """Raise for errors that would otherwise show up after a payment."""
     if not settings.model:
-        raise ConfigError("no `model` is set; set it to repo:file, here or in CLAUDE_BRIDGE_MODEL")
-    model_id(settings.model)
-    if settings.host and not _ADDRESS.fullmatch(settings.host):
         raise ConfigError(
-            "`host` is not an address (0x and 40 hex digits); put a URL into `host_url`"
+            "no `model` is set; set it to repo:file in the configuration file, with --model, or in "
+            "CLAUDE_BRIDGE_MODEL"
+        )
+    model_id(settings.model)
+    if settings.host and not is_address(settings.host):
+        raise ConfigError(
+            f"`host` is not an address (0x and 40 hex digits): {shorten(settings.host)}; put a URL "
+            "into `host_url`"
         )
     for name in ("allow", "deny"):
-        if wrong := [one for one in getattr(settings, name) if not _ADDRESS.fullmatch(one)]:
-            raise ConfigError(f"`{name}` has {wrong[0]!r}, which is not an address of a host")
+        if wrong := [one for one in getattr(settings, name) if not is_address(one)]:
+            raise ConfigError(
+                f"`{name}` has {shorten(wrong[0])}, which is not an address of a host (0x and 40 hex "
+                "digits)"
+            )
     if settings.host_url and not (settings.host or settings.host_key):
         raise ConfigError("`host_url` also needs `host` (the host's address) or `host_key`")
     if settings.host_key:
@@ -178,6 +186,11 @@ def _check_money(settings: NodeSettings) -> None:
     if settings.pay == "token" and not network.token:
         raise ConfigError(
             '`pay` is "token", but `token` is not set; set it to the address of a token'
+        )
+    if settings.deposit_amount <= 0:
+        raise ConfigError(
+            "`deposit` is 0, so no session can be paid; set `deposit` to an amount such as "
+            f"{_DEPOSIT[settings.pay]}"
         )
     if settings.deposit_amount > settings.limit_amount:
         raise ConfigError(
@@ -195,20 +208,25 @@ def read_public(text: str) -> bytes:
         raise ConfigError("`host_key` is not a public key (66 hex digits)") from None
 
 
-_ENV = {
+VARIABLES = {
     "model": "CLAUDE_BRIDGE_MODEL",
     "host": "CLAUDE_BRIDGE_HOST",
     "rpc_url": "CLAUDE_BRIDGE_RPC_URL",
     "deposit": "CLAUDE_BRIDGE_DEPOSIT",
     "localhost_override": "CLAUDE_BRIDGE_LOCALHOST_OVERRIDE",
+    "chain_id": "CLAUDE_BRIDGE_CHAIN_ID",
 }
+"""Settings that have an environment variable, with its name."""
 
 
 def from_env(env: Mapping[str, str]) -> dict[str, object]:
     """Return the settings from environment variables; flags replace them."""
-    found: dict[str, object] = {name: env[var] for name, var in _ENV.items() if env.get(var)}
-    if number := env.get("CLAUDE_BRIDGE_CHAIN_ID"):
-        if not number.isascii() or not number.isdigit():
-            raise ConfigError(f"CLAUDE_BRIDGE_CHAIN_ID is not a number: {number!r}")
+    found: dict[str, object] = {name: env[var] for name, var in VARIABLES.items() if env.get(var)}
+    if number := env.get(VARIABLES["chain_id"]):
+        if not (number.isascii() and number.isdigit() and len(number) <= _LONGEST_ID):
+            raise ConfigError(
+                f"CLAUDE_BRIDGE_CHAIN_ID is not a number of at most {_LONGEST_ID} digits: "
+                f"{shorten(number)}"
+            )
         found["chain_id"] = int(number)
     return found

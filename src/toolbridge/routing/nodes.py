@@ -22,6 +22,7 @@ from toolbridge.core.json import Json
 from toolbridge.core.messages import Request
 from toolbridge.core.printable import printable
 from toolbridge.core.quirks import check_quirks
+from toolbridge.setting_errors import explain_value
 from toolbridge.state_dir import state_dir
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from toolbridge.node.settings import NodeSettings
 
 NODE = "node"
+UNPAID = "nothing is paid"
+ANY_MODEL = "0x" + "00" * 32
+"""Stands for a model where only the payment matters."""
 FILE = "file:"
 """Prefix of `key` in front of the path of a file with the private key."""
 
@@ -149,10 +153,12 @@ _PAYMENT_WAITS = {"pay": "pay_wait", "settle": "settle_after"}
 def read_waits(name: str, provider_config: ProviderConfig) -> dict[str, float]:
     """Return the waits that the configuration sets, in seconds."""
     where = f"providers.{name}.node.waits"
+    table = provider_config.node.get("waits", {})
     try:
-        given = msgspec.convert(provider_config.node.get("waits", {}), _Waits)
+        given = msgspec.convert(table, _Waits)
     except msgspec.ValidationError as error:
-        raise ConfigError(str(error), where=where) from None
+        text = explain_value(str(error), table if isinstance(table, dict) else {}, _Waits)
+        raise ConfigError(text, where=where) from None
     waits = {
         key: value for key, value in msgspec.structs.asdict(given).items() if value is not None
     }
@@ -228,7 +234,7 @@ def describe_payments(
         (
             f"{name}: account {account} pays the contract {chain.marketplace} on "
             f"{settings.network or 'a network of the settings'} (chain {chain.chain_id}) through "
-            f"{chain.rpc_url.partition('://')[2].partition('/')[0].rpartition('@')[2]}"
+            f"{_server(chain.rpc_url)}"
         ),
         (
             f"{name}: {currency.format(settings.deposit_amount)} per session, at most "
@@ -236,6 +242,55 @@ def describe_payments(
             f"{currency.format(cap.day)} per day, {currency.format(cap.job)} per job"
         ),
     ]
+
+
+def describe_terms(name: str, provider_config: ProviderConfig, env: Mapping[str, str]) -> list[str]:
+    """Return where the money of a node provider goes and how much, as lines of text, without a key.
+
+    Variables fill what the table leaves out. An address that the table sets instead of the known
+    network's is marked. Raises `ConfigError` for a table that the commands of `node` refuse.
+    """
+    table = {"model": ANY_MODEL, **settings_from_env(env), **provider_config.node}
+    settings = read_node_settings(name, msgspec.structs.replace(provider_config, node=table))
+    hosts = [
+        *([f"only the host {settings.host}"] if settings.host else []),
+        *([f"hosts that may be used: {', '.join(settings.allow)}"] if settings.allow else []),
+        *([f"hosts that are not used: {', '.join(settings.deny)}"] if settings.deny else []),
+        *([f"the host is reached at {settings.host_url}"] if settings.host_url else []),
+    ]
+    if settings.direct:
+        return [UNPAID, *hosts]
+    chain, format_paid = settings.chain, settings.currency.format
+    known = settings.network or "no known network"
+    places = {
+        "pays the contract": ("marketplace", chain.marketplace),
+        "finds hosts in the contract": ("registry", chain.registry),
+        **(
+            {"reads through the contract": ("multicall", chain.multicall)}
+            if chain.multicall
+            else {}
+        ),
+        "through the server": ("rpc_url", _server(chain.rpc_url)),
+        **({"in the token": ("token", chain.token)} if settings.pay == "token" else {}),
+    }
+    return [
+        f"network {known}, chain {chain.chain_id}",
+        *(
+            f"{words} {value}{' (set by the file)' if provider_config.node.get(setting) else ''}"
+            for words, (setting, value) in places.items()
+        ),
+        (
+            f"{format_paid(settings.deposit_amount)} per session, at most "
+            f"{format_paid(settings.limit_amount)} and {settings.daily_gas} ETH of gas in 24 hours, "
+            f"{settings.sessions} at the same time, highest price {settings.highest_price}"
+        ),
+        *(hosts or ["every registered host may be used"]),
+    ]
+
+
+def _server(url: str) -> str:
+    """Return host and port of a URL; its path or user may contain a key."""
+    return url.partition("://")[2].partition("/")[0].rpartition("@")[2]
 
 
 class _PrintableFormatter(logging.Formatter):

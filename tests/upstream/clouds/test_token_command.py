@@ -48,6 +48,22 @@ async def test_a_command_that_hangs_is_ended(monkeypatch):
         await run_token_command(("/bin/sleep", "60"), "there")
 
 
-async def test_the_last_words_of_a_failed_command_are_shown():
-    with pytest.raises(ConfigError, match=r"failed \(3\): please log in"):
-        await run_token_command(("/bin/sh", "-c", "echo please log in >&2; exit 3"), "there")
+async def test_the_last_words_of_a_failed_command_go_to_the_log_and_not_to_clients(caplog):
+    key = "sk-ant-api03-" + "a1B2" * 20
+    script = f"echo please log in as SECRETTOKEN-xyz, not {key} >&2; printf '\\033[2J' >&2; exit 3"
+    with pytest.raises(ConfigError, match=r"'/bin/sh' failed \(3\); .*terminal") as raised:
+        await run_token_command(("/bin/sh", "-c", script), "there")
+    assert "SECRETTOKEN" not in str(raised.value)
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    said = record.getMessage()
+    assert "providers.there.token_command" in said
+    assert "please log in as SECRETTOKEN-xyz" in said
+    assert key not in said
+    assert "\x1b" not in said
+
+
+async def test_a_failed_command_without_words_logs_nothing(caplog):
+    with pytest.raises(ConfigError, match=r"failed \(3\)"):
+        await run_token_command(("/bin/sh", "-c", "exit 3"), "there")
+    assert not caplog.records

@@ -6,7 +6,9 @@ Precedence: defaults, configuration file, environment, flags; later ones replace
 import argparse
 import getpass
 import os
+import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +33,6 @@ _TABLE = (
     "daily_limit", "daily_gas", "price", "confirmations", "sessions", "seed",
 )  # fmt: skip
 """Flags with the name of a setting in the `node` table."""
-_ANY_MODEL = "0x" + "00" * 32
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -100,6 +101,8 @@ class NodeChoice:
     """Contains a key that was given by flag or typed, so `repr` hides it."""
     file: Path | None = None
     """The configuration file that is used."""
+    in_file: bool = False
+    """Whether that file has the provider."""
 
     @property
     def provider_config(self) -> ProviderConfig:
@@ -112,7 +115,8 @@ class NodeChoice:
     def print_heading(self) -> None:
         """Print account, network, contract, limits and file on standard error."""
         heading = nodes.describe_payments(self.provider, self.provider_config, self.env)
-        for line in [*heading, f"settings from {self.file or 'flags and environment'}"]:
+        source = self.file if self.in_file else "flags and environment"
+        for line in [*heading, f"settings from {source}"]:
             print(line, file=sys.stderr)
 
     def open(self) -> "NodeProvider":
@@ -133,15 +137,16 @@ def choose(args: argparse.Namespace, *, paying: bool = True, any_model: bool = F
     """
     env = with_env_file(os.environ, args.env_file, KEYS)
     config = _config(args, env)
-    name = args.provider or _first_node(config)
+    file = configuration.choose(args.config, env).path
+    name = _provider(args.provider, config, file)
     given = config.providers.get(name, ProviderConfig(api=nodes.NODE))
-    if given.api != nodes.NODE:
-        raise ConfigError(
-            'is not a node provider; it needs api = "node"', where=f"providers.{name}"
-        )
-    table = {"model": _ANY_MODEL if any_model else "", **_table(args, given, env)}
+    table = {"model": nodes.ANY_MODEL if any_model else "", **_table(args, given, env)}
     provider_config = msgspec.structs.replace(given, node=table, quirks=_quirks(args, given))
-    settings = nodes.read_node_settings(name, provider_config)
+    in_file = name in config.providers
+    try:
+        settings = nodes.read_node_settings(name, provider_config)
+    except ConfigError as error:
+        raise _named(error, _sources(args, env, in_file=in_file), in_file=in_file) from None
     if paying and not settings.direct:
         provider_config = _with_key(args, provider_config, env)
         nodes.read_key(name, provider_config, env)
@@ -150,7 +155,7 @@ def choose(args: argparse.Namespace, *, paying: bool = True, any_model: bool = F
         providers={**config.providers, name: provider_config},
         map={**config.map, "default": f"{name}/{settings.model}"},
     )
-    return NodeChoice(config, name, settings, env, configuration.choose(args.config, env).path)
+    return NodeChoice(config, name, settings, env, file, in_file)
 
 
 def _config(args: argparse.Namespace, env: dict[str, str]) -> Config:
@@ -159,13 +164,49 @@ def _config(args: argparse.Namespace, env: dict[str, str]) -> Config:
     return configuration.load(args.config, env=env, flags=given)
 
 
-def _first_node(config: Config) -> str:
-    found = (
-        name
-        for name, provider_config in config.providers.items()
-        if provider_config.api == nodes.NODE
+def _provider(given: str | None, config: Config, file: Path | None) -> str:
+    """Return the name of the node provider to use; raise `ConfigError` for one that does not exist.
+
+    A misspelled name must not pay with the defaults, so only the default name stands for flags and
+    environment, and only if the file has no node provider.
+    """
+    found = [name for name, one in config.providers.items() if one.api == nodes.NODE]
+    if given is None:
+        return found[0] if found else nodes.NODE
+    if given in found or (given == nodes.NODE and not found and given not in config.providers):
+        return given
+    if given in config.providers:
+        raise ConfigError(
+            'is not a node provider; it needs api = "node"', where=f"providers.{given}"
+        )
+    if found:
+        raise ConfigError(f"there is no node provider {given!r}; {file} has {', '.join(found)}")
+    why = f"{file} has none" if file else "no configuration file is used"
+    raise ConfigError(
+        f"there is no node provider {given!r}, because {why}; leave --provider out to use flags and "
+        "environment only"
     )
-    return next(found, nodes.NODE)
+
+
+def _sources(args: argparse.Namespace, env: Mapping[str, str], *, in_file: bool) -> dict[str, str]:
+    """Return the flag or variable that sets a setting; without a table, every setting's flag."""
+    from toolbridge.node.settings import VARIABLES
+
+    as_flags = {name: f"--{name.replace('_', '-')}" for name in _TABLE}
+    given = {name: flag for name, flag in as_flags.items() if getattr(args, name) is not None}
+    variables = {name: variable for name, variable in VARIABLES.items() if env.get(variable)}
+    return ({} if in_file else as_flags) | variables | given
+
+
+def _named(error: ConfigError, sources: Mapping[str, str], *, in_file: bool) -> ConfigError:
+    """Return the error with flags and variables instead of settings of a table that has none."""
+    text = error.problem.text
+    if text.startswith("there is no setting"):  # only a file can have it
+        return error
+    first = re.search(r"`(\w+)`", text)
+    of_table = in_file and not (first and first[1] in sources)
+    text = re.sub(r"`(\w+)`", lambda found: sources.get(found[1], found[0]), text)
+    return ConfigError(text, where=error.problem.where if of_table else "")
 
 
 def _table(
@@ -185,7 +226,10 @@ def _with_key(
     args: argparse.Namespace, provider_config: ProviderConfig, env: dict[str, str]
 ) -> ProviderConfig:
     """Return `provider_config` with the source of the key; a given key is put into `env`."""
-    if args.private_key:
+    from toolbridge.node.keys import key_from_text
+
+    if args.private_key is not None:
+        key_from_text(args.private_key, "--private-key")
         print(
             "toolbridge: other users of this machine can read a key on a command line; "
             f"use {KEYS[0]} or --key-file instead",
@@ -197,4 +241,5 @@ def _with_key(
         return msgspec.structs.replace(provider_config, key=f"{nodes.FILE}{args.key_file}")
     if not provider_config.key and not any(env.get(name) for name in KEYS) and sys.stdin.isatty():
         env[KEYS[0]] = getpass.getpass("private key (hidden): ")
+        key_from_text(env[KEYS[0]], "the key that you typed")
     return provider_config

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from toolbridge.cli.node import flags
+from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import Json, dumps
 from toolbridge.core.printable import printable
 
@@ -24,17 +25,19 @@ _BAR = 40
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     flags.add(parser)
-    parser.add_argument("--days", type=float, default=0.0, metavar="N", help="only the last N days")
+    parser.add_argument("--days", type=float, metavar="N", help="only the last N days")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print JSON, amounts in wei")
     shape.add_argument("--csv", action="store_true", help="print CSV, one line per row")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.days is not None and not args.days > 0:
+        raise ConfigError(f"--days must be more than 0, not {args.days:g}")
     chosen = flags.choose(args, any_model=True)
     if not args.json and not args.csv:
         chosen.print_heading()
-    since = time.time() - args.days * 86_400 if args.days else 0.0
+    since = max(0.0, time.time() - args.days * 86_400) if args.days else 0.0
     rows = asyncio.run(_read(chosen, since))
     named = chosen.settings.chain.currency
     if args.json:

@@ -5,8 +5,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from toolbridge.cli.node import flags
+from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import Json, dumps
 from toolbridge.core.printable import printable
+from toolbridge.setting_errors import shorten
 
 if TYPE_CHECKING:
     from toolbridge.node.hosts.candidates import FoundHosts, HostCandidate
@@ -29,7 +31,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     chosen = flags.choose(args, paying=False)
-    if args.forget:
+    if args.forget is not None:
+        _check_address(args.forget)
         deleted = asyncio.run(_forget(chosen, args.forget))
         print(f"{deleted} recorded faults of {args.forget} are deleted")
         return 0
@@ -37,6 +40,15 @@ def run(args: argparse.Namespace) -> int:
     lines = [printable(line) for line in _as_table(found, chosen.settings)]
     print(dumps(_as_json(found)) if args.json else "\n".join(lines))
     return 0 if found.candidates else 1
+
+
+def _check_address(text: str) -> None:
+    from toolbridge.node.chain.address import is_address
+
+    if not is_address(text):
+        raise ConfigError(
+            f"--forget needs the address of a host (0x and 40 hex digits), not {shorten(text)}"
+        )
 
 
 async def _forget(chosen: flags.NodeChoice, address: str) -> int:

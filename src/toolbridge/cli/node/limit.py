@@ -28,7 +28,6 @@ def run(args: argparse.Namespace) -> int:
     chosen = flags.choose(args, any_model=True)
     if chosen.settings.direct:
         raise ConfigError("nothing is paid with `host_url` and `host_key`; remove them")
-    chosen.print_heading()
     asyncio.run(_limit(chosen, args))
     return 0
 
@@ -37,6 +36,7 @@ async def _limit(chosen: flags.NodeChoice, args: argparse.Namespace) -> None:
     async with chosen.open() as provider:
         ledger = provider.ledger()
         await _set(ledger, chosen.settings, args)
+        chosen.print_heading()  # after the change, because it has the caps
         for line in await _lines(ledger, chosen.settings):
             print(line)
 
@@ -53,6 +53,12 @@ async def _set(ledger: "Ledger", settings: "NodeSettings", args: argparse.Namesp
     }
     if given:
         cap = replace(await ledger.cap(currency), **given, default=False)
+        # A lower day alone is accepted: it bounds every job.
+        if "job" in given and cap.job > cap.day:
+            raise ConfigError(
+                f"--job is {currency.format(cap.job)}, more than the cap of "
+                f"{currency.format(cap.day)} per day; lower --job or raise --day"
+            )
         await ledger.set_cap(currency, cap)
 
 

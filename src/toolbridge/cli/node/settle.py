@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from toolbridge.cli.node import flags
+from toolbridge.core.errors import ConfigError
 from toolbridge.core.printable import printable
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.blocks is not None and args.blocks < 1:
+        raise ConfigError(f"--blocks must be at least 1, not {args.blocks}")
     chosen = flags.choose(args, any_model=True)
     chosen.print_heading()
     return asyncio.run(_settle(chosen, args.blocks))

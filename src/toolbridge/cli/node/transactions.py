@@ -7,9 +7,12 @@ nothing. `--forget` frees what it reserved, after another transaction has used i
 
 import argparse
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from toolbridge.cli.node import flags
+from toolbridge.core.errors import ConfigError
+from toolbridge.setting_errors import shorten
 
 if TYPE_CHECKING:
     from toolbridge.node.funding.recovery import Recovery
@@ -25,8 +28,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     chosen = flags.choose(args, any_model=True)
+    _check_hashes({"--raise": args.raised, "--cancel": args.cancel, "--forget": args.forget})
     chosen.print_heading()
     return asyncio.run(_act(chosen, args))
+
+
+def _check_hashes(given: Mapping[str, str | None]) -> None:
+    from toolbridge.node.chain.address import is_hash
+
+    for flag, text in given.items():
+        if text is not None and not is_hash(text):
+            raise ConfigError(
+                f"{flag} needs the hash of a transaction (0x and 64 hex digits), not {shorten(text)}; "
+                "run `toolbridge node transactions` to list them"
+            )
 
 
 async def _act(chosen: flags.NodeChoice, args: argparse.Namespace) -> int:

@@ -8,6 +8,17 @@ from toolbridge.core.errors import ConfigError
 from toolbridge.node.protocol.encryption import uncompressed
 
 _HASH = re.compile(r"0x[0-9a-fA-F]{64}")
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+
+
+def is_address(text: str) -> bool:
+    """Whether `text` has the form of an address: 0x and 40 hex digits."""
+    return bool(_ADDRESS.fullmatch(text))
+
+
+def is_hash(text: str) -> bool:
+    """Whether `text` has the form of a transaction's hash or a model id: 0x and 64 hex digits."""
+    return bool(_HASH.fullmatch(text))
 
 
 def keccak256(data: bytes) -> bytes:
@@ -35,9 +46,9 @@ def same_account(one: str, other: str) -> bool:
 
 def model_id(model: str) -> str:
     """Return the ModelRegistry's id of `repo:file`; a 32-byte hash is returned as it is."""
-    if _HASH.fullmatch(model):
+    if is_hash(model):
         return model
     repo, colon, file = model.partition(":")
     if not (repo and colon and file):
-        raise ConfigError(f"`model` of a node must be written as repo:file, not {model!r}")
+        raise ConfigError(f"`model` must be written as repo:file, not {model!r}")
     return "0x" + keccak256(f"{repo}/{file}".encode()).hex()

@@ -5,22 +5,33 @@ from dataclasses import dataclass
 
 from toolbridge.core.errors import ConfigError
 from toolbridge.node.chain.contracts import NATIVE
+from toolbridge.setting_errors import shorten
 
 ETHER = 18
 """Decimals of the chain's own coin: 1 ETH is 10**18 wei."""
 
-_DECIMAL = re.compile(r"(\d{1,30})(?:\.(\d{1,30}))?")
+_DECIMAL = re.compile(r"([0-9]+)(?:\.([0-9]+))?")
+_MOST_DIGITS = 12
+"""Digits before the point: more than there is of any currency that pays for sessions."""
 
 
 def parse_amount(text: str, decimals: int, name: str = "an amount") -> int:
     """Return a decimal such as `0.0002` in the smallest unit; raise `ConfigError` if malformed."""
     found = _DECIMAL.fullmatch(text.strip())
     if found is None:
-        raise ConfigError(f"{name} must be a decimal number such as 0.0002, not {text!r}")
+        raise ConfigError(f"{name} must be a decimal number such as 0.0002, not {shorten(text)}")
+    whole = found[1].lstrip("0")
+    if len(whole) > _MOST_DIGITS:
+        raise ConfigError(
+            f"{name} is too large: {shorten(text)}; the largest amount has {_MOST_DIGITS} digits "
+            "before the point"
+        )
     fraction = (found[2] or "").rstrip("0")
     if len(fraction) > decimals:
-        raise ConfigError(f"{name} must have at most {decimals} decimal places, not {text!r}")
-    return int(found[1] + fraction.ljust(decimals, "0"))
+        raise ConfigError(
+            f"{name} must have at most {decimals} decimal places, not {shorten(text)}"
+        )
+    return int((whole or "0") + fraction.ljust(decimals, "0"))
 
 
 def format_amount(amount: int, decimals: int) -> str:

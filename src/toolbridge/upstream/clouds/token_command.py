@@ -3,9 +3,13 @@
 The command comes from the user's own configuration and is run without a shell. It prints a token, or
 a JSON object with a token and its end: `az account get-access-token`, or the form of AWS's
 `credential_process`.
+
+What a command that fails prints goes to the log of the gateway only: clients get the error, and the
+text may contain a secret.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,6 +17,8 @@ from datetime import datetime
 
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import Json, JsonObject, maybe_object
+from toolbridge.core.printable import printable
+from toolbridge.core.redaction import Redactor
 from toolbridge.upstream.clouds.renewal import Expiring
 from toolbridge.upstream.clouds.sigv4 import AwsKeys
 
@@ -21,6 +27,7 @@ TIMEOUT = 60.0
 PLAIN_LIFE = 600.0
 """Seconds after which the command is run again if its output does not contain an expiry time."""
 _MAX_OUTPUT = 256 * 1024
+_MAX_LOGGED = 16 * 1024
 _TOKENS = ("access_token", "accessToken", "token", "id_token")
 _ENDS = ("expires_on", "Expiration", "expires_at", "expiry", "token_expiry", "expiresOn")
 
@@ -68,9 +75,20 @@ async def _run(command: Sequence[str], provider: str) -> bytes:
                 process.kill()
             await process.wait()
     if process.returncode:
-        said = " ".join(trouble[-600:].decode("utf-8", "replace").split())
-        raise _failed(command, provider, f"failed ({process.returncode}): {said}")
+        _log_words(command, provider, trouble)
+        raise _failed(command, provider, f"failed ({process.returncode})")
     return output
+
+
+def _log_words(command: Sequence[str], provider: str, trouble: bytes) -> None:
+    """Write what the command printed on standard error to the log, without secrets."""
+    # Redacted before it is cut: the second half of a key has no shape by which it is found.
+    text = Redactor().text(trouble[-_MAX_LOGGED:].decode("utf-8", "replace"))
+    words = printable(" ".join(text.split()))[-600:]
+    if words:
+        logging.getLogger("toolbridge").warning(
+            "toolbridge: providers.%s.token_command: %r printed: %s", provider, command[0], words
+        )
 
 
 def _failed(command: Sequence[str], provider: str, what: str) -> ConfigError:

@@ -3,18 +3,16 @@
 `NodeSettings.chain` loads one and replaces the fields that the user has set.
 """
 
-import re
 import tomllib
 from importlib.resources import files
 
 import msgspec
 
 from toolbridge.core.errors import ConfigError
-from toolbridge.node.chain.address import same_account
+from toolbridge.node.chain.address import is_address, same_account
 from toolbridge.node.chain.amounts import ETH, Currency
 from toolbridge.node.chain.contracts import NATIVE
-
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+from toolbridge.setting_errors import shorten
 
 
 class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,8 +65,10 @@ def check(network: Network) -> Network:
             )
     for name in ("marketplace", "registry", "token", "multicall"):
         value: str = getattr(network, name)
-        if value and not _ADDRESS.fullmatch(value):
-            raise ConfigError(f"`{name}` is not an address (0x and 40 hex digits)")
+        if value and not is_address(value):
+            raise ConfigError(
+                f"`{name}` is not an address (0x and 40 hex digits): {shorten(value)}"
+            )
     if not network.rpc_url.startswith(("http://", "https://")):
         raise ConfigError("`rpc_url` must begin with http:// or https://")
     return network
