@@ -78,7 +78,7 @@ def test_a_quirk_and_a_setting_of_a_node():
     wrong = ProviderConfig(api="openai_chat", url="http://x", quirks={"thinking_format": "odd"})
     with pytest.raises(ConfigError, match="use one of llamacpp, none, openai"):
         find_providers(Config(providers={"x": wrong}), {})
-    with pytest.raises(ConfigError, match="use one of native, token"):
+    with pytest.raises(ConfigError, match='"native" or "token"'):
         read_settings({"model": "a/b:c", "pay": "cash"})
 
 
