@@ -41,7 +41,7 @@ test: setup ## the whole suite, offline
 test-operation: setup ## gateways as processes: reload, restart, workers, TLS, the files of deploy/
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m operation -rs tests/operation
 
-test-thorough: setup ## the suite with twenty times as many random examples, new ones in each run
+test-thorough: setup ## the suite with thirty times as many random examples, new ones in each run
 	@TOOLBRIDGE_PROFILE=thorough $(BIN)/python -m pytest -n auto --dist worksteal -o timeout=3600
 
 test-real: setup ## real clients and model servers, installed on first use

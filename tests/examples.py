@@ -1,6 +1,6 @@
 """How many examples Hypothesis tries: the profiles of the test suite.
 
-`quick` is the profile of `make test`; `thorough` (`make test-thorough`) tries twenty times as many and new
+`quick` is the profile of `make test`; `thorough` (`make test-thorough`) tries thirty times as many and new
 ones in each run. `examples(n)` scales a count that one test sets for itself. With `CI` set, `quick`
 tries the same examples in every run.
 """
@@ -9,7 +9,7 @@ import os
 
 from hypothesis import settings
 
-QUICK, THOROUGH = 50, 1000
+QUICK, THOROUGH = 30, 1000
 PROFILE = os.environ.get("TOOLBRIDGE_PROFILE", "quick")
 
 
