@@ -128,7 +128,7 @@ def shorten(value: object) -> str:
 
 
 def _valid(kind: "Type") -> str:
-    """Return the values that a type accepts, described for a configuration file."""
+    """Return the values that a type accepts, as text for an error."""
     from msgspec import inspect
 
     if isinstance(kind, inspect.UnionType):

@@ -115,7 +115,7 @@ def test_the_money_of_a_foreign_file_is_not_spent(env, tmp_path):
     done = run(key, "node", "serve", "--rpc-url", "http://127.0.0.1:1", cwd=tmp_path)
     assert done.returncode == 1
     assert "you have not allowed it" in done.stderr
-    assert "no --model is set" in done.stderr
+    assert "no model is set" in done.stderr
 
 
 # ── models ──

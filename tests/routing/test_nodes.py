@@ -28,7 +28,7 @@ def model_routes(place: ProviderConfig, env: dict | None = None, **config) -> Mo
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        ({"node": {}}, "providers.mine.node: no `model` is set"),
+        ({"node": {}}, "providers.mine.node: no model is set"),
         ({"node": {"model": "x"}}, "repo:file"),
         ({"node": DIRECT | {"deposti": "1"}}, "`deposti`"),
         ({"node": DIRECT | {"mode": "best"}}, "mode"),

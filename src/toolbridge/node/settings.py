@@ -158,8 +158,8 @@ def _check(settings: NodeSettings) -> None:
     """Raise for errors that would otherwise show up after a payment."""
     if not settings.model:
         raise ConfigError(
-            "no `model` is set; set it to repo:file in the configuration file, with --model, or in "
-            "CLAUDE_BRIDGE_MODEL"
+            "no model is set; set --model, CLAUDE_BRIDGE_MODEL, or model = … in the table of the node to "
+            "repo:file"
         )
     model_id(settings.model)
     if settings.host and not is_address(settings.host):
