@@ -503,7 +503,7 @@ BREAKS = [
     Break(
         "PX-X8",
         "policy/models.py",
-        "    if name in facts.table:\n        return _address(facts.table[name], facts)\n",
+        "    if name in facts.table:\n        return _addresses(facts.table[name], facts)\n",
         "",
         (
             "tests/policy/test_models.py::test_an_exact_entry_goes_before_a_name_that_a_provider_lists",
@@ -525,8 +525,8 @@ BREAKS = [
     ),
     Break(
         "PX-X10",
-        "server/gateway.py",
-        'self.exchange.extra_headers["x-toolbridge-warning"] = warning(reported)',
+        "server/client_turn.py",
+        "self.exchange.extra_headers[WARNING] = warning(reported)",
         "pass",
         ("tests/server/test_routes.py::test_what_was_dropped_is_said_in_a_header_and_counted",),
     ),
@@ -1341,7 +1341,7 @@ BREAKS = [
     Break(
         "TF-55",
         "runs/request.py",
-        "seed=order.seed",
+        "seed=stream_request.seed",
         "seed=None",
         ("tests/server/test_stream.py::test_the_same_seed_gives_the_same_stream",),
     ),
