@@ -51,7 +51,7 @@ test-browser: setup ## the timeline page in a real browser, installed on first u
 	@$(BIN)/python -c 'import playwright' 2>/dev/null || \
 	  $(PIP) --no-build-isolation -e '.[browser]' || \
 	  echo 'playwright cannot be installed; the tests will be skipped'
-	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && \
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && { apt-get update -qq || true; } && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; } || \
 	  echo 'chromium cannot be installed; the tests will be skipped unless CHROMIUM names one'
 	@$(BIN)/python -m pytest -m browser -rs tests/browser
