@@ -72,7 +72,10 @@ def translation_config(url: str) -> Config:
         passed = ProviderConfig(api=api, url=base, passthrough=True)
         providers[_provider(api, passthrough=True)] = passed
     default = model(next(iter(spoken())))
-    known = {name: ModelConfig(thinking=True) for name in (f"{p}/conform" for p in providers)}
+    # One model plays all cases. What the gateway learns from a model that breaks its calls in one
+    # case must not change the next, so the tool mode is set.
+    known_model = ModelConfig(thinking=True, tool_mode="native")
+    known = {f"{name}/conform": known_model for name in providers}
     return Config(log="off", port=0, map={"default": default}, providers=providers, models=known)
 
 
