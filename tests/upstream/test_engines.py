@@ -95,7 +95,7 @@ async def test_a_llamacpp_router_is_asked_for_each_model():
     pages = {
         "/v1/models": rows("a", "org/b", owned_by="llamacpp"),
         "/props": {"role": "router", "build_info": "b1"},
-        "/props?model=org/b": PROPS,
+        "/props?model=org%2Fb": PROPS,
     }
     async with model_server(engine(pages), probes=True) as server, Upstream() as upstream:
         route = await routed(server.url, "org/b", upstream)

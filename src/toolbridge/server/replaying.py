@@ -233,7 +233,7 @@ class RecordedUpstream(Upstream):
 
 
 class _RecordedHttp:
-    """The part of aiohttp's response that `Incoming` uses."""
+    """A recorded response."""
 
     def __init__(self, attempt: RecordedAttempt, upstream: RecordedUpstream) -> None:
         self.status = attempt.status
@@ -248,15 +248,11 @@ class _RecordedHttp:
             )
         )
 
-    @property
-    def content(self) -> "_RecordedHttp":
-        return self
-
-    async def readany(self) -> bytes:
+    async def read(self) -> bytes:
         if self._data:
             at, data = self._data.pop(0)
             await self._upstream.beat(at)
-            return data or await self.readany()
+            return data or await self.read()
         await self._upstream.beat_to_the_end()
         if self._attempt.broken is not None:
             raise error_of(self._attempt.broken)

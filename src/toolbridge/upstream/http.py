@@ -2,30 +2,37 @@
 
 There are three time limits: for a connection, for the status, and for the next bytes. Every failure
 is raised as one of our errors, which names the provider and the next step. The socket is read only
-when the caller reads, so a slow client slows its provider down.
+when the caller reads, so a slow client slows its provider down. Connections are those of
+`http_pool`; a request through a proxy goes through `http_proxy`.
 """
 
-import io
 import os
 import time
 from collections.abc import Mapping, Sequence
 from errno import ECONNREFUSED
-from functools import lru_cache
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
-import aiohttp
-from aiohttp.abc import AbstractResolver
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from toolbridge.core.errors import BrokenWire, TimedOut, ToolbridgeError, Truncated, Unreachable
 from toolbridge.core.messages import Problem
 from toolbridge.core.stage import Stage
+from toolbridge.upstream.http_connection import ConnectionClosed, InvalidResponse
+from toolbridge.upstream.http_pool import (
+    ConnectFailed,
+    ConnectionPool,
+    ConnectTimedOut,
+    request_head,
+)
 from toolbridge.upstream.masking import KeyMask, secrets_of
-from toolbridge.upstream.session import open_session
+
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractResolver
+
+    from toolbridge.upstream.http_proxy import ProxySession
 
 MAX_WHOLE = 64 * 1024 * 1024
-LARGE = 512 * 1024
 SUSPICION = 5.0
 """Seconds for which idle connections are not reused after one of them was found closed."""
 
@@ -37,22 +44,17 @@ class ByteObserver(Protocol):
     def broke(self, problem: Problem) -> None: ...
 
 
-class HttpContent(Protocol):
-    """The body of a response, as aiohttp reads it."""
-
-    async def readany(self) -> bytes: ...
-    def at_eof(self) -> bool: ...
-
-
 class HttpResponse(Protocol):
-    """The part of aiohttp's response that is used; a replay has its own."""
+    """A response whose head has arrived; a replay has its own."""
 
     status: int
 
     @property
     def headers(self) -> CIMultiDictProxy[str]: ...
-    @property
-    def content(self) -> HttpContent: ...
+    async def read(self) -> bytes:
+        """Return the next bytes of the body, empty at its end."""
+
+    def at_eof(self) -> bool: ...
     def close(self) -> None: ...
     def release(self) -> object: ...
 
@@ -122,14 +124,14 @@ class Incoming:
 
     async def _read(self) -> bytes:
         try:
-            return await self._response.content.readany()
+            return await self._response.read()
         except TimeoutError:
             raise TimedOut(
                 f"{self._provider} sent nothing for {self._idle:g} s; raise `idle_timeout` of the "
                 "provider if the model needs longer",
                 provider=self._provider,
             ) from None
-        except (aiohttp.ClientError, OSError) as error:
+        except (ConnectionClosed, InvalidResponse, OSError) as error:
             raise Truncated(
                 f"{self._provider} closed the connection in the middle of its answer "
                 f"({_reason(error)})",
@@ -162,26 +164,29 @@ class Incoming:
 
     async def release(self) -> None:
         """Return the connection to the pool if the body was read to its end, else close it."""
-        if self._response.content.at_eof():
+        if self._response.at_eof():
             self._response.release()
         else:
             self._response.close()
 
 
 class Upstream:
-    """The connection pool of one gateway or client."""
+    """The connections of one gateway or client to its providers."""
 
-    def __init__(self, resolver: AbstractResolver | None = None) -> None:
+    def __init__(self, resolver: "AbstractResolver | None" = None) -> None:
         self._resolver = resolver
-        self._session: aiohttp.ClientSession | None = None
-        self._fresh: aiohttp.ClientSession | None = None
-        """Opens a connection for each request, and keeps none open."""
+        self._pool: ConnectionPool | None = None
+        self._proxies: ProxySession | None = None
         self._disconnects: dict[str, float] = {}
         """Origin → when an idle connection to it was last found closed."""
 
     async def __aenter__(self) -> Self:
-        self._session = open_session(resolver=self._resolver)
-        self._fresh = open_session(keep_connections=False, resolver=self._resolver)
+        self._pool = ConnectionPool(self._resolver)
+        # Names that a proxy resolves cannot be checked here.
+        if self._resolver is None and any(name.lower().endswith("_proxy") for name in os.environ):
+            from toolbridge.upstream.http_proxy import ProxySession
+
+            self._proxies = ProxySession(os.environ)
         return self
 
     async def __aexit__(
@@ -190,10 +195,11 @@ class Upstream:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for session in (self._session, self._fresh):
-            if session is not None:
-                await session.close()
-        self._session = self._fresh = None
+        if self._pool is not None:
+            await self._pool.close()
+        if self._proxies is not None:
+            await self._proxies.close()
+        self._pool = self._proxies = None
 
     async def ask(
         self,
@@ -209,63 +215,57 @@ class Upstream:
 
         The keys in `headers` are masked in that response and in every error.
         """
-        session = self._session_for(url)
-        connect, idle = waits
-        secrets = secrets_of(headers or {})
+        headers = headers or {}
+        secrets = secrets_of(headers)
         try:
-            response = await session.request(
-                method,
-                url,
-                data=_payload(body),
-                headers=headers,
-                allow_redirects=False,
-                # `connect` covers the TLS handshake too: a server of plain HTTP never answers it.
-                timeout=_timeout(connect, idle),
-            )
-        except aiohttp.ServerTimeoutError as error:
-            if isinstance(error, aiohttp.ConnectionTimeoutError):
-                text = f"{provider} at {_origin(url)} accepted no connection within {connect:g} s."
-                raise Unreachable(f"{text} {_DOCTOR}", provider=provider) from None
+            response = await self._send(method, url, body, headers, waits)
+        except ConnectTimedOut:
+            text = f"{provider} at {_origin(url)} accepted no connection within {waits[0]:g} s."
+            raise Unreachable(f"{text} {_DOCTOR}", provider=provider) from None
+        except TimeoutError:
             raise TimedOut(
-                f"{provider} at {_origin(url)} did not answer within {idle:g} s; raise "
+                f"{provider} at {_origin(url)} did not answer within {waits[1]:g} s; raise "
                 "`idle_timeout` of the provider if the model needs longer",
                 provider=provider,
             ) from None
-        except aiohttp.ClientResponseError as error:
-            reason = KeyMask(secrets).text(_reason(error))
+        except InvalidResponse as error:
+            reason = KeyMask(secrets).text(str(error))
             why = f"{provider} at {_origin(url)} did not answer with valid HTTP ({reason})"
             raise BrokenWire(f"{why}; check its `url`", provider=provider) from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            if _is_disconnect(error):
+        except (ConnectionClosed, ConnectFailed, OSError, ValueError) as error:
+            if isinstance(error, ConnectionClosed | OSError):
                 self._disconnects[_origin(url)] = time.monotonic()
             raise _unreachable(provider, url, error, KeyMask(secrets)) from None
-        return Incoming(response, provider, idle, secrets)
+        return Incoming(response, provider, waits[1], secrets)
 
-    def _session_for(self, url: str) -> aiohttp.ClientSession:
-        """Return the session to use: the pool, unless one of its connections was just found closed.
+    async def _send(
+        self,
+        method: str,
+        url: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        waits: tuple[float, float],
+    ) -> HttpResponse:
+        if self._pool is None:
+            raise RuntimeError("the upstream is not open; use it as a context manager")
+        if self._proxies is not None and (proxy := self._proxies.proxy_of(url)):
+            return await self._proxies.ask(method, url, body, headers, waits, proxy)
+        head = request_head(method, url, headers)
+        return await self._pool.ask(head, body, waits, reuse=self._may_reuse(url))
+
+    def _may_reuse(self, url: str) -> bool:
+        """Return whether to use an idle connection; not if one of them was just found closed.
 
         A server that restarts or closes idle connections leaves closed ones in the pool, and a retry
         would use the next of them.
         """
-        if self._session is None or self._fresh is None:
-            raise RuntimeError("the upstream is not open; use it as a context manager")
         since = self._disconnects.get(_origin(url)) if self._disconnects else None
         if since is None:
-            return self._session
+            return True
         if time.monotonic() - since < SUSPICION:
-            return self._fresh
+            return False
         del self._disconnects[_origin(url)]
-        return self._session
-
-
-@lru_cache(256)
-def _timeout(connect: float, idle: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=None, connect=connect, sock_read=idle)
-
-
-def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
-    """Return `body` for aiohttp: a long one as a file, which is sent in parts between other tasks."""
-    return io.BytesIO(body) if body is not None and len(body) > LARGE else body
+        return True
 
 
 _DOCTOR = "Check that it runs and that its `url` is right; run `toolbridge doctor` to check every provider."
@@ -283,14 +283,14 @@ def _unreachable(provider: str, url: str, error: BaseException, mask: KeyMask) -
     where = f"{'Ollama' if local else provider} at {_origin(url)}"
     if local:
         where = where.replace("http://", "")
-    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno == ECONNREFUSED:
+    if isinstance(error, ConnectFailed) and error.os_error.errno == ECONNREFUSED:
         what = f"{where} refused the connection."
     else:
         what = f"{where} cannot be reached ({mask.text(_reason(error))})."
     return Unreachable(
         f"{what} {_OLLAMA if local else _DOCTOR}",
         provider=provider,
-        permanent=isinstance(error, aiohttp.ClientConnectorError),
+        permanent=isinstance(error, ConnectFailed),
     )
 
 
@@ -300,21 +300,12 @@ def _origin(url: str) -> str:
     return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
 
 
-def _is_disconnect(error: BaseException) -> bool:
-    return isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError) or (
-        isinstance(error, aiohttp.ClientOSError)
-        and not isinstance(error, aiohttp.ClientConnectorError)
-    )
-
-
 def _reason(error: BaseException) -> str:
-    if isinstance(error, aiohttp.ClientConnectorError):
-        cause = error.os_error
-        number = cause.errno or 0
-        # `strerror` knows the system's numbers; those of a resolver are negative.
-        return os.strerror(number) if number > 0 else cause.strerror or str(cause)
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "it closed the connection"
-    if isinstance(error, aiohttp.ClientResponseError):
-        return error.message
-    return str(error) or type(error).__name__
+    cause = error.os_error if isinstance(error, ConnectFailed) else error
+    if not isinstance(cause, OSError):
+        return str(cause) or type(cause).__name__
+    number = cause.errno or 0
+    # `strerror` knows the system's numbers; those of a resolver are negative.
+    if number > 0 and type(cause).__module__ == "builtins":
+        return os.strerror(number)
+    return cause.strerror or str(cause) or type(cause).__name__

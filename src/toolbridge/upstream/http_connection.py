@@ -1,0 +1,354 @@
+"""One HTTP/1.1 connection to a provider, and the response that it carries, parsed by httptools.
+
+The parser calls the response, the reader awaits it, and nothing else runs per piece. A reader that is
+slow pauses the socket. Errors are those of this module, `TimeoutError` and `OSError`;
+`upstream.http` turns them into errors that name the provider.
+"""
+
+import asyncio
+import zlib
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+import httptools
+from multidict import CIMultiDict, CIMultiDictProxy
+
+HIGH_WATER = 128 * 1024
+"""Bytes that wait for the reader, above which the socket is not read."""
+MAX_HEAD = 64 * 1024
+INFLATED = 256 * 1024
+"""The most bytes that one read returns of a compressed body."""
+_GZIP = frozenset({"gzip", "x-gzip"})
+_PLAIN = frozenset({"", "identity"})
+
+
+class ConnectionClosed(Exception):
+    """The server closed the connection before its response was complete."""
+
+
+class InvalidResponse(Exception):
+    """The server's bytes are not an HTTP response."""
+
+
+Failure: TypeAlias = ConnectionClosed | InvalidResponse | TimeoutError | OSError
+
+
+class WireResponse:
+    """A response: first its head, then its body in the pieces that the network delivers."""
+
+    def __init__(self, connection: "HttpConnection", idle: float, *, bodiless: bool) -> None:
+        self._connection = connection
+        self.idle = idle
+        self.status = 0
+        self.headers: CIMultiDictProxy[str] = _NO_HEADERS
+        self._bodiless = bodiless
+        self._received: list[tuple[str, str]] = []
+        self._head = 0
+        self._pieces: deque[bytes] = deque()
+        self._size = 0
+        self.paused = False
+        self._waiter: asyncio.Future[None] | None = None
+        self.waits_since = 0.0
+        self._failure: Failure | None = None
+        self._inflating: BodyInflater | None = None
+        self.done = False
+        """Whether the whole response has arrived, or it has failed."""
+        self._reusable = False
+
+    # ── called by the parser ─────────────────────────────────────────────────
+
+    def on_message_begin(self) -> None:
+        if self.done:  # bytes that nobody asked for: the connection cannot be trusted
+            self._reusable = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.status:
+            return  # a trailer
+        self._head += len(name) + len(value)
+        if self._head > MAX_HEAD:
+            raise InvalidResponse(f"its head has more than {MAX_HEAD} bytes")
+        decoded = value.decode("utf-8", "surrogateescape")
+        self._received.append((name.decode("latin-1"), decoded))
+
+    def on_headers_complete(self) -> None:
+        if self.done:
+            return
+        status = self._connection.parser.get_status_code()
+        # RFC 9110, 15.2: any number of informational responses may come first. 101 ends HTTP.
+        if 100 <= status < 200 and status != 101:
+            self._received = []
+            return
+        self.headers = CIMultiDictProxy(CIMultiDict(self._received))
+        self._inflating = _inflater(self.headers)
+        self.status = status
+        if self._bodiless:
+            self.done = True
+
+    def on_body(self, piece: bytes) -> None:
+        if not self.done:
+            self._pieces.append(piece)
+            self._size += len(piece)
+
+    def on_message_complete(self) -> None:
+        if self.status and not self.done:
+            self.done = True
+            self._reusable = self._connection.parser.should_keep_alive()
+
+    # ── called by the connection ─────────────────────────────────────────────
+
+    def delivered(self) -> None:
+        """Wake the reader after one delivery of the network has been parsed."""
+        if self._waiter is not None and self.status:
+            self._wake()
+        elif self._size > HIGH_WATER and not self.paused and not self.done:
+            self.paused = True
+            self._connection.transport.pause_reading()
+
+    def closed(self, error: Exception | None) -> None:
+        """Take note that the connection is gone."""
+        if self.done:
+            return
+        # RFC 9112, 6.3: without a length the body ends with the connection.
+        if self.status and error is None and not self._has_length():
+            self.done = True
+            self._wake()
+        elif error is not None and isinstance(error, OSError):
+            self.fail(error)
+        else:
+            self.fail(ConnectionClosed("it closed the connection"))
+
+    def _has_length(self) -> bool:
+        return "content-length" in self.headers or "transfer-encoding" in self.headers
+
+    def fail(self, failure: Failure) -> None:
+        if not self.done:
+            self.done, self._failure = True, failure
+            self._wake()
+
+    @property
+    def is_awaited(self) -> bool:
+        return self._waiter is not None
+
+    def _wake(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    # ── called by the reader ─────────────────────────────────────────────────
+
+    async def head(self) -> None:
+        """Wait for status and headers."""
+        while not self.status:
+            if self._failure is not None:
+                raise self._failure
+            await self._wait()
+
+    async def read(self) -> bytes:
+        """Return the next bytes of the body, empty at its end."""
+        inflating = self._inflating
+        if inflating is None:
+            return await self._read()
+        while not (piece := inflating.take()):
+            if not (packed := await self._read()):
+                inflating.end()
+                return b""
+            inflating.put(packed)
+        return piece
+
+    async def _read(self) -> bytes:
+        while not self._pieces:
+            if self.done:
+                if self._failure is not None:
+                    raise self._failure
+                return b""
+            await self._wait()
+        pieces = self._pieces
+        piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        self._size = 0
+        if self.paused:
+            self._resume()
+        return piece
+
+    async def _wait(self) -> None:
+        loop = self._connection.loop
+        self._waiter = loop.create_future()
+        self.waits_since = loop.time()
+        await self._waiter
+
+    def _resume(self) -> None:
+        self.paused = False
+        if not self._connection.lost:
+            self._connection.transport.resume_reading()
+
+    def at_eof(self) -> bool:
+        """Return whether everything was read."""
+        inflating = self._inflating
+        return self.done and not self._pieces and (inflating is None or inflating.is_empty)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.drop(self)
+
+    def release(self) -> None:
+        """Return the connection to its pool, or close it if it cannot carry another request."""
+        if self._reusable and self.done and self._failure is None:
+            if self.paused:
+                self._resume()
+            self._connection.free(self)
+        else:
+            self._connection.drop(self)
+
+
+_NO_HEADERS: CIMultiDictProxy[str] = CIMultiDictProxy(CIMultiDict())
+
+
+class HttpConnection(asyncio.Protocol):
+    """One connection. It carries one request at a time."""
+
+    transport: asyncio.Transport
+    parser: httptools.HttpResponseParser
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        on_free: Callable[["HttpConnection"], None],
+        on_lost: Callable[["HttpConnection"], None],
+    ) -> None:
+        self.loop = loop
+        self.lost = False
+        self.idle_since = 0.0
+        self._on_free = on_free
+        self._on_lost = on_lost
+        self._current: WireResponse | None = None
+        self._heard = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101  narrows the type
+        self.transport = transport
+
+    def send(self, head: bytes, body: bytes, response: WireResponse) -> None:
+        """Send a request whose response is `response`."""
+        self._current = response
+        self.parser = httptools.HttpResponseParser(response)
+        self._heard = self.loop.time()
+        if self._timer is None:
+            self._timer = self.loop.call_later(response.idle, self._check_silence)
+        # Copying a long body costs more than a second write.
+        if len(body) < 16384:
+            self.transport.write(head + body)
+        else:
+            self.transport.write(head)
+            self.transport.write(body)
+
+    def data_received(self, data: bytes) -> None:
+        current = self._current
+        if current is None or current.done:
+            self.transport.abort()  # bytes that nobody asked for
+            return
+        self._heard = self.loop.time()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            # httptools wraps an error of a callback.
+            cause = error.__context__
+            text = str(cause if isinstance(cause, InvalidResponse) else error)
+            current.fail(InvalidResponse(text))
+            self.transport.abort()
+            return
+        current.delivered()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.lost = True
+        self._on_lost(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._current is not None:
+            self._current.closed(error)
+
+    def _check_silence(self) -> None:
+        """End a response whose reader has waited too long. A busy connection keeps one timer."""
+        self._timer = None
+        current = self._current
+        if current is None or self.lost or current.done:
+            return
+        now = self.loop.time()
+        since = max(self._heard, current.waits_since) if current.is_awaited else now
+        due = since + current.idle
+        if now + 0.001 >= due:
+            current.fail(TimeoutError())
+            self.transport.abort()
+            return
+        self._timer = self.loop.call_at(due, self._check_silence)
+
+    def free(self, response: WireResponse) -> None:
+        if self._current is not response:
+            return
+        self._current = None
+        if not self.lost:
+            self.idle_since = self.loop.time()
+            self._on_free(self)
+
+    def drop(self, response: WireResponse | None = None) -> None:
+        if response is not None and self._current is not response:
+            return  # it carries another request by now
+        self._current = None
+        if not self.lost:
+            self.transport.abort()
+
+
+# ── compressed bodies ────────────────────────────────────────────────────────
+
+
+class BodyInflater:
+    """Decompresses a body, a bounded number of bytes at a time."""
+
+    def __init__(self, *, gzip: bool) -> None:
+        self._gzip = gzip
+        self._stream: zlib._Decompress | None = None
+        self._packed = b""
+
+    def put(self, packed: bytes) -> None:
+        self._packed += packed
+
+    def take(self) -> bytes:
+        """Return the next bytes; empty if more compressed ones are needed."""
+        while self._packed:
+            stream = self._stream or self._open()
+            try:
+                piece = stream.decompress(self._packed, INFLATED)
+            except zlib.error as error:
+                raise InvalidResponse(f"its compressed body is broken: {error}") from None
+            self._packed = stream.unconsumed_tail or stream.unused_data
+            if stream.eof:  # RFC 1952, 2.2: another member may follow
+                self._stream = None
+                self._packed = self._packed if self._gzip else b""
+            if piece:
+                return piece
+        return b""
+
+    def _open(self) -> "zlib._Decompress":
+        # RFC 9110, 8.4.1.2: "deflate" has a zlib header; some servers leave it out.
+        raw = not self._gzip and self._packed[0] & 0x0F != 8
+        self._stream = zlib.decompressobj(-15 if raw else 47)
+        return self._stream
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._packed
+
+    def end(self) -> None:
+        """Raise if the compressed data is not complete."""
+        if self._stream is not None:
+            raise ConnectionClosed("its compressed body is not complete")
+
+
+def _inflater(headers: CIMultiDictProxy[str]) -> BodyInflater | None:
+    encoding = headers.get("content-encoding", "").strip().lower()
+    if encoding in _PLAIN:
+        return None
+    if encoding in _GZIP or encoding == "deflate":
+        return BodyInflater(gzip=encoding != "deflate")
+    raise InvalidResponse(f"its body is encoded as {encoding[:40]!r}, which was not asked for")

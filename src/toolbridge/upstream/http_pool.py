@@ -1,0 +1,310 @@
+"""Connections to providers: opens them, and keeps those that are free.
+
+The number of connections is not limited: agents open one stream each, and waiting for a free
+connection is hard to distinguish from waiting for a slow model.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from toolbridge.upstream.http_connection import HttpConnection, WireResponse
+
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractResolver
+
+KEPT = 15.0
+"""Seconds for which a free connection is kept; servers close theirs later."""
+STAGGER = 0.25
+"""RFC 8305, 8: seconds after which the next address is tried beside the first."""
+_RESOLVED = 60.0
+"""Seconds for which the addresses of a name are used again."""
+Address: TypeAlias = tuple[int, tuple[str, int] | tuple[str, int, int, int]]
+"""The family of a socket, and the address."""
+
+
+class ConnectFailed(Exception):
+    """No connection could be opened."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.os_error = error
+
+
+class ConnectTimedOut(Exception):
+    """No connection was accepted in time."""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """A server: requests to the same origin share connections."""
+
+    scheme: str
+    host: str
+    port: int
+
+
+class ConnectionPool:
+    """The connections of one gateway or client, the last used first."""
+
+    def __init__(self, resolver: "AbstractResolver | None" = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._resolver = resolver
+        self._free: dict[Origin, list[HttpConnection]] = {}
+        self._open: set[HttpConnection] = set()
+        self._resolved: dict[tuple[str, int], tuple[float, list[Address]]] = {}
+        self._tls: ssl.SSLContext | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    async def ask(
+        self,
+        request: "RequestHead",
+        body: bytes | None,
+        waits: tuple[float, float],
+        *,
+        reuse: bool,
+    ) -> WireResponse:
+        """Send a request and wait for the head of its response; without `reuse` on a new connection."""
+        connection = (self._take(request.origin) if reuse else None) or await self._connect(
+            request.origin, waits[0], keep=reuse
+        )
+        response = WireResponse(connection, waits[1], bodiless=request.method == "HEAD")
+        connection.send(request.encoded(body), body or b"", response)
+        try:
+            await response.head()
+        except BaseException:
+            connection.drop(response)
+            raise
+        return response
+
+    def _take(self, origin: Origin) -> HttpConnection | None:
+        free = self._free.get(origin)
+        while free:
+            connection = free.pop()
+            if connection.lost:
+                continue
+            if self._loop.time() - connection.idle_since < KEPT:
+                return connection
+            connection.drop()
+        return None
+
+    async def _connect(self, origin: Origin, wait: float, *, keep: bool) -> HttpConnection:
+        def on_free(connection: HttpConnection) -> None:
+            if keep:
+                self._keep(origin, connection)
+            else:
+                connection.drop()
+
+        try:
+            async with asyncio.timeout(wait):
+                return await self._connected(origin, on_free)
+        except TimeoutError:
+            raise ConnectTimedOut from None
+        except OSError as error:
+            raise ConnectFailed(error) from None
+
+    async def _connected(
+        self, origin: Origin, on_free: Callable[[HttpConnection], None]
+    ) -> HttpConnection:
+        one = await open_first(await self._addresses(origin))
+        tls = self._tls_context() if origin.scheme == "https" else None
+        try:
+            _, connection = await self._loop.create_connection(
+                lambda: HttpConnection(self._loop, on_free, self._open.discard),
+                sock=one,
+                ssl=tls,
+                server_hostname=origin.host if tls else None,
+            )
+        except BaseException:
+            one.close()
+            raise
+        self._open.add(connection)
+        return connection
+
+    async def _addresses(self, origin: Origin) -> list[Address]:
+        name = (origin.host, origin.port)
+        ends, known = self._resolved.get(name, (0.0, []))
+        if self._loop.time() < ends:
+            return known
+        found = await self._resolve(*name)
+        self._resolved[name] = (self._loop.time() + _RESOLVED, found)
+        return found
+
+    async def _resolve(self, host: str, port: int) -> list[Address]:
+        if literal := _literal(host):
+            return [(literal, (host, port))]
+        if self._resolver is not None:
+            results = await self._resolver.resolve(host, port, socket.AF_UNSPEC)
+            return [(result["family"], (result["host"], port)) for result in results]
+        entries = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return [(family, address) for family, _, _, _, address in entries]  # type: ignore[misc]
+
+    def _tls_context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+            self._tls.set_alpn_protocols(["http/1.1"])
+        return self._tls
+
+    def _keep(self, origin: Origin, connection: HttpConnection) -> None:
+        self._free.setdefault(origin, []).append(connection)
+        if self._sweeper is None:
+            self._sweeper = self._loop.call_later(KEPT, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close the connections that nobody has used for `KEPT` seconds."""
+        self._sweeper = None
+        old = self._loop.time() - KEPT
+        for origin, free in list(self._free.items()):
+            for connection in free:
+                if connection.idle_since <= old:
+                    connection.drop()
+            self._free[origin] = [c for c in free if not c.lost and c.idle_since > old]
+            if not self._free[origin]:
+                del self._free[origin]
+        if self._free:
+            self._sweeper = self._loop.call_later(KEPT, self._sweep)
+
+    async def close(self) -> None:
+        """Close all connections, also those that are in use."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        self._free.clear()
+        for connection in list(self._open):
+            connection.drop()
+        # A transport is closed in the next step of the loop, one with TLS in the step after it.
+        for _ in range(3):
+            if self._open:
+                await asyncio.sleep(0)
+
+
+def _literal(host: str) -> int:
+    """Return the family of a host that is written as an address; 0 for a name."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host.partition("%")[0])
+        except OSError:
+            continue
+        return family
+    return 0
+
+
+# ── RFC 8305: the addresses of a name are tried beside one another ───────────
+
+
+async def open_first(addresses: Sequence[Address]) -> socket.socket:
+    """Return a connected socket to the first address that accepts; raise `OSError`."""
+    waiting = _alternated(addresses)
+    if len(waiting) == 1:
+        return await _open(waiting[0])
+    trying: set[asyncio.Task[socket.socket]] = set()
+    failure = OSError("the name has no address")
+    try:
+        while waiting or trying:
+            if waiting:
+                trying.add(asyncio.create_task(_open(waiting.pop(0))))
+            wait = STAGGER if waiting else None
+            done, _ = await asyncio.wait(trying, timeout=wait, return_when="FIRST_COMPLETED")
+            for task in done:
+                if (error := task.exception()) is None:
+                    trying.discard(task)
+                    return task.result()
+                trying.discard(task)
+                failure = error if isinstance(error, OSError) else failure
+        raise failure
+    finally:
+        await _abandon(trying)
+
+
+def _alternated(addresses: Sequence[Address]) -> list[Address]:
+    """Return the addresses with their families in turn, so that one broken family costs little."""
+    first = addresses[0][0] if addresses else 0
+    same = [address for address in addresses if address[0] == first]
+    other = [address for address in addresses if address[0] != first]
+    mixed = [one for pair in zip(same, other, strict=False) for one in pair]
+    rest = min(len(same), len(other))
+    return mixed + same[rest:] + other[rest:]
+
+
+async def _open(address: Address) -> socket.socket:
+    one = socket.socket(address[0], socket.SOCK_STREAM)
+    try:
+        one.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(one, address[1])
+    except BaseException:
+        one.close()
+        raise
+    return one
+
+
+async def _abandon(trying: set["asyncio.Task[socket.socket]"]) -> None:
+    """Cancel the other attempts; one that has connected meanwhile is closed."""
+    for task in trying:
+        task.cancel()
+    for result in await asyncio.gather(*trying, return_exceptions=True):
+        if isinstance(result, socket.socket):
+            result.close()
+
+
+# ── the head of a request ────────────────────────────────────────────────────
+
+
+class RequestHead(msgspec.Struct, frozen=True):
+    """The method, target and headers of a request, encoded up to its length."""
+
+    origin: Origin
+    method: str
+    lines: bytes
+
+    def encoded(self, body: bytes | None) -> bytes:
+        if body is None and self.method in {"GET", "HEAD"}:
+            return self.lines + b"\r\n"
+        return b"%bcontent-length: %d\r\n\r\n" % (self.lines, len(body or b""))
+
+
+def request_head(method: str, url: str, headers: Mapping[str, str]) -> RequestHead:
+    """Return the head of a request; raise `ValueError` for a URL or a header that is not valid."""
+    return _request_head(method, url, tuple(headers.items()))
+
+
+@lru_cache(256)
+def _request_head(method: str, url: str, headers: tuple[tuple[str, str], ...]) -> RequestHead:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("its `url` must begin with http:// or https:// and a host")
+    host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode()
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    named = f"[{host}]" if ":" in host else host
+    sent = {
+        "host": named if parts.port is None else f"{named}:{port}",
+        "user-agent": "toolbridge",
+        "accept": "*/*",
+        "accept-encoding": "gzip, deflate",
+        **({"authorization": _basic(parts.username, parts.password)} if parts.username else {}),
+        **{name.lower(): value for name, value in headers},
+    }
+    target = quote(parts.path or "/", _LEGAL) + (
+        f"?{quote(parts.query, _LEGAL)}" if parts.query else ""
+    )
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
+    if any(_FORBIDDEN.intersection(line) for line in lines):
+        raise ValueError("a header contains a line break")
+    encoded = "\r\n".join([*lines, ""]).encode("utf-8", "surrogateescape")
+    return RequestHead(Origin(parts.scheme, host, port), method, encoded)
+
+
+_LEGAL = "/%:@!$&'()*+,;=~?[]"
+"""RFC 3986: the characters of a path and a query besides letters and digits; `%` is kept."""
+_FORBIDDEN = frozenset("\r\n\0")
+
+
+def _basic(name: str, password: str | None) -> str:
+    from base64 import b64encode
+    from urllib.parse import unquote
+
+    login = f"{unquote(name)}:{unquote(password or '')}"
+    return f"Basic {b64encode(login.encode()).decode()}"
