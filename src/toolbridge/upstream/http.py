@@ -131,7 +131,12 @@ class Incoming:
                 "provider if the model needs longer",
                 provider=self._provider,
             ) from None
-        except (ConnectionClosed, InvalidResponse, OSError) as error:
+        except InvalidResponse as error:
+            raise Truncated(
+                f"{self._provider} did not continue its answer with valid HTTP ({error})",
+                provider=self._provider,
+            ) from None
+        except (ConnectionClosed, OSError) as error:
             raise Truncated(
                 f"{self._provider} closed the connection in the middle of its answer "
                 f"({_reason(error)})",

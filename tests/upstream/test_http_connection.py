@@ -1,0 +1,382 @@
+"""Responses of providers as bytes on a real socket: any cut, any framing, and every way to fail."""
+
+import asyncio
+import gzip
+import ssl
+import zlib
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.certificates import Authority
+
+from toolbridge.core.errors import BrokenWire, TimedOut, Truncated, Unreachable
+from toolbridge.upstream import http_connection, http_pool
+from toolbridge.upstream.http import Upstream
+
+BODY = "häppy ".encode() * 50
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-A: 1\r\nx-a: 2\r\n\r\n"
+
+
+def sized(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"content-length: {len(body)}", *headers]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def chunks(body: bytes, size: int = 7, trailer: bytes = b"") -> bytes:
+    pieces = [body[at : at + size] for at in range(0, len(body), size)]
+    return b"".join(b"%x\r\n%b\r\n" % (len(p), p) for p in pieces) + b"0\r\n" + trailer + b"\r\n"
+
+
+class Provider:
+    """Sends the same bytes for every request, in the given pieces."""
+
+    def __init__(self, *pieces: bytes, close: bool = False, hold: bool = False) -> None:
+        self.pieces = pieces
+        self.close = close
+        self.hold = hold
+        self.opened = 0
+        self.seen: list[bytes] = []
+        self.release = asyncio.Event()
+        self.closed = asyncio.Event()
+        self.asked = asyncio.Event()
+
+    async def __call__(self, reader, writer) -> None:
+        self.opened += 1
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = next(
+                    (int(line.split(b":")[1]) for line in head.split(b"\r\n")
+                     if line.startswith(b"content-length")), 0)  # fmt: skip
+                self.seen.append(head + await reader.readexactly(length))
+                self.asked.set()
+                for piece in self.pieces:
+                    writer.write(piece)
+                    await writer.drain()
+                    await asyncio.sleep(0)
+                if self.hold:
+                    await self.release.wait()
+                if self.close:
+                    break
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            self.closed.set()
+            writer.close()
+
+
+@asynccontextmanager
+async def listening(provider, tls=None, host="127.0.0.1"):
+    server = await asyncio.start_server(provider, host, 0, ssl=tls)
+    try:
+        scheme = "https" if tls else "http"
+        yield f"{scheme}://localhost:{server.sockets[0].getsockname()[1]}/v1/x?a=%2F b"
+    finally:
+        provider.release.set()
+        server.close()
+
+
+async def ask(upstream, url, method="POST", body=b"{}", **options):
+    incoming = await upstream.ask(method, url, provider="there", body=body, **options)
+    try:
+        return incoming.status, await incoming.read_whole(), incoming.headers
+    finally:
+        await incoming.release()
+
+
+async def answered(*pieces: bytes, times: int = 1, **options):
+    provider = Provider(*pieces, **options)
+    async with listening(provider) as url, Upstream() as upstream:
+        return [await ask(upstream, url) for _ in range(times)], provider
+
+
+PACKED = zlib.compressobj(wbits=-15)
+RAW_DEFLATE = PACKED.compress(BODY) + PACKED.flush()
+WHOLE = {
+    "length": sized(BODY),
+    "chunked": CHUNKED + chunks(BODY),
+    "chunked with a trailer": CHUNKED + chunks(BODY, trailer=b"x-sum: 1\r\nx-a: 3\r\n"),
+    "one informational response first": b"HTTP/1.1 103 Early\r\nlink: x\r\n\r\n" + sized(BODY),
+    "two informational responses first": b"HTTP/1.1 100 Continue\r\n\r\n" * 2 + sized(BODY),
+    "gzip": sized(gzip.compress(BODY), "Content-Encoding: gzip"),
+    "gzip in two members": sized(
+        gzip.compress(BODY[:9]) + gzip.compress(BODY[9:]), "content-encoding: x-gzip"
+    ),
+    "deflate": sized(zlib.compress(BODY), "content-encoding: deflate"),
+    "deflate without its header": sized(RAW_DEFLATE, "content-encoding: deflate"),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+async def test_every_cut_of_the_bytes_gives_the_same_body(name):
+    wire = WHOLE[name]
+    for at in range(1, len(wire), max(1, len(wire) // 40)):
+        found, _ = await answered(wire[:at], wire[at:])
+        assert found[0][:2] == (200, BODY), at
+
+
+async def test_a_connection_is_used_again_and_headers_may_repeat():
+    found, provider = await answered(CHUNKED + chunks(BODY), times=5)
+    assert [one[1] for one in found] == [BODY] * 5
+    assert provider.opened == 1
+    assert found[0][2].getall("X-a") == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        b"HTTP/1.1 200 OK\r\n\r\n" + BODY,
+        b"HTTP/1.0 200 OK\r\n\r\n" + BODY,
+        b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n" + BODY,
+    ],
+)
+async def test_a_body_without_a_length_ends_with_the_connection(wire):
+    found, provider = await answered(wire, times=2, close=True)
+    assert [one[1] for one in found] == [BODY] * 2
+    assert provider.opened == 2
+
+
+async def test_the_request_is_what_was_asked_for():
+    provider = Provider(sized(b""))
+    async with listening(provider) as url, Upstream() as upstream:
+        await ask(upstream, url, body=b"[1]", headers={"X-Api-Key": "k", "accept": "text/x"})
+        await ask(upstream, url, method="GET", body=None)
+        await ask(upstream, url.replace("//", "//us%40er:pä@"), method="GET", body=None)
+    head, _, body = provider.seen[0].partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    assert first == "POST /v1/x?a=%2F%20b HTTP/1.1"
+    assert body == b"[1]"
+    sent = dict(line.split(": ", 1) for line in lines)
+    assert sent.pop("host").startswith("localhost:")
+    assert sent == {
+        "user-agent": "toolbridge", "accept": "text/x", "accept-encoding": "gzip, deflate",
+        "x-api-key": "k", "content-length": "3",
+    }  # fmt: skip
+    assert b"content-length" not in provider.seen[1]
+    assert b"authorization: Basic dXNAZXI6cMOk\r\n" in provider.seen[2]
+
+
+@pytest.mark.parametrize("value", ["a\r\nx-evil: 1", "a\nb", "a\0b"])
+async def test_a_header_with_a_line_break_is_not_sent(value):
+    provider = Provider(sized(b""))
+    async with listening(provider) as url, Upstream() as upstream:
+        with pytest.raises(Unreachable, match="a header contains a line break"):
+            await ask(upstream, url, headers={"x": value})
+    assert provider.seen == []
+
+
+@pytest.mark.parametrize(
+    ("wire", "why"),
+    [
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "valid HTTP"),
+        (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 70_000 + b"\r\n\r\n", "more than 65536 bytes"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n", "valid HTTP"),
+        (sized(b"abc", "content-encoding: br"), "encoded as 'br'"),
+        (sized(b"abc", "transfer-encoding: chunked"), "valid HTTP"),
+    ],
+)
+async def test_bytes_that_are_not_a_response_are_named(wire, why):
+    with pytest.raises(BrokenWire, match=why):
+        await answered(wire)
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        sized(BODY)[:-1],
+        CHUNKED + chunks(BODY)[:-2],
+        CHUNKED + b"5\r\nabc",
+        CHUNKED + b"zz\r\nabc",
+        sized(gzip.compress(BODY)[:-9], "content-encoding: gzip"),
+        sized(b"this is not gzip", "content-encoding: gzip"),
+    ],
+)
+async def test_a_body_that_is_cut_or_broken_is_never_complete(wire):
+    with pytest.raises(
+        Truncated, match=r"there (closed the connection in|did not continue its answer)"
+    ):
+        await answered(wire, close=True)
+
+
+async def test_no_answer_at_all_may_be_repeated_and_a_refusal_may_not():
+    with pytest.raises(Unreachable, match="it closed the connection") as found:
+        await answered(close=True)
+    assert not found.value.problem.permanent
+    async with Upstream() as upstream:
+        with pytest.raises(Unreachable, match="refused the connection") as found:
+            await ask(upstream, "http://127.0.0.1:1/")
+        assert found.value.problem.permanent
+        with pytest.raises(Unreachable, match=r"cannot be reached \(.*(known|resolution|address)"):
+            await ask(upstream, "http://nowhere.invalid/")
+        with pytest.raises(Unreachable, match="must begin with http"):
+            await ask(upstream, "ftp://127.0.0.1/")
+
+
+async def test_silence_before_and_in_the_answer_is_a_timeout():
+    for wire, why in ((b"", "did not answer within 0.05 s"), (CHUNKED, "sent nothing for 0.05 s")):
+        provider = Provider(wire, hold=True)
+        async with listening(provider) as url, Upstream() as upstream:
+            with pytest.raises(TimedOut, match=why):
+                await ask(upstream, url, waits=(5.0, 0.05))
+
+
+async def test_a_slow_reader_is_not_the_silence_of_the_provider():
+    provider = Provider(sized(BODY))
+    async with listening(provider) as url, Upstream() as upstream:
+        incoming = await upstream.ask("POST", url, provider="there", waits=(5.0, 0.02))
+        await asyncio.sleep(0.1)
+        assert await incoming.read_whole() == BODY
+        await incoming.release()
+
+
+async def test_a_server_that_accepts_no_connection_is_a_timeout_of_its_own(monkeypatch):
+    async def never(_addresses):
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(http_pool, "open_first", never)
+    async with Upstream() as upstream:
+        with pytest.raises(Unreachable, match=r"accepted no connection within 0\.02 s"):
+            await ask(upstream, "http://127.0.0.1:1/", waits=(0.02, 5.0))
+
+
+async def test_a_slow_reader_stops_the_provider():
+    flood = 64 * 1024 * 1024
+    sent = 0
+
+    class Flood(Provider):
+        async def __call__(self, reader, writer):
+            nonlocal sent
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % flood)
+            try:
+                while sent < flood:
+                    writer.write(bytes(65536))
+                    await writer.drain()
+                    sent += 65536
+            except ConnectionError:
+                self.closed.set()
+            writer.close()
+
+    provider = Flood()
+    async with listening(provider) as url, Upstream() as upstream:
+        incoming = await upstream.ask("POST", url, provider="there")
+        still, last = 0, -1
+        while still < 20:  # until the provider cannot send more
+            await asyncio.sleep(0.005)
+            still, last = (still + 1 if sent == last else 0), sent
+        assert sent < 16 * 1024 * 1024
+        incoming.abort()
+        await asyncio.wait_for(provider.closed.wait(), 5)
+
+
+async def test_a_compressed_flood_is_read_in_bounded_pieces():
+    zeros = gzip.compress(bytes(32 * 1024 * 1024))
+    provider = Provider(sized(zeros, "content-encoding: gzip"))
+    async with listening(provider) as url, Upstream() as upstream:
+        incoming = await upstream.ask("POST", url, provider="there")
+        size = longest = 0
+        while piece := await incoming.read():
+            size, longest = size + len(piece), max(longest, len(piece))
+        await incoming.release()
+        assert size == 32 * 1024 * 1024
+        assert longest <= http_connection.INFLATED
+        assert (await upstream.ask("POST", url, provider="there")).status == 200
+    assert provider.opened == 1
+
+
+async def test_bytes_that_nobody_asked_for_close_the_connection():
+    found, provider = await answered(sized(BODY) + sized(b"evil"), times=3)
+    assert [one[1] for one in found] == [BODY] * 3
+    assert provider.opened == 3
+
+
+async def test_an_aborted_answer_closes_its_connection():
+    provider = Provider(CHUNKED + b"3\r\nabc\r\n", hold=True)
+    async with listening(provider) as url, Upstream() as upstream:
+        incoming = await upstream.ask("POST", url, provider="there")
+        assert await incoming.read() == b"abc"
+        await incoming.release()
+        provider.release.set()
+        await asyncio.wait_for(provider.closed.wait(), 5)
+
+
+async def test_a_reader_that_is_cancelled_leaves_no_connection():
+    provider = Provider(hold=True)
+    async with listening(provider) as url, Upstream() as upstream:
+        task = asyncio.create_task(ask(upstream, url))
+        await asyncio.wait_for(provider.asked.wait(), 5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        provider.release.set()
+        await asyncio.wait_for(provider.closed.wait(), 5)
+
+
+async def test_an_idle_connection_is_closed_after_a_while(monkeypatch):
+    monkeypatch.setattr(http_pool, "KEPT", 0.02)
+    provider = Provider(sized(BODY))
+    async with listening(provider) as url, Upstream() as upstream:
+        await ask(upstream, url)
+        await asyncio.wait_for(provider.closed.wait(), 5)
+        assert (await ask(upstream, url))[1] == BODY
+    assert provider.opened == 2
+
+
+async def test_a_head_request_has_no_body():
+    found = Provider(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n")
+    async with listening(found) as url, Upstream() as upstream:
+        assert (await ask(upstream, url, method="HEAD", body=None))[:2] == (200, b"")
+
+
+async def test_tls_checks_the_chain_and_the_name(tmp_path, monkeypatch):
+    authority = Authority(tmp_path)
+    chain, key, _ = authority.issue()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(chain, key)
+    provider = Provider(sized(BODY))
+    async with listening(provider, server) as url:
+        async with Upstream() as upstream:
+            with pytest.raises(Unreachable, match="certificate"):
+                await ask(upstream, url)
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+        async with Upstream() as upstream:
+            assert [(await ask(upstream, url))[1] for _ in range(3)] == [BODY] * 3
+    assert provider.opened == 1
+    async with listening(provider, server, "127.0.0.2") as url, Upstream() as upstream:
+        with pytest.raises(Unreachable, match=r"(?i)ip address mismatch|not valid for"):
+            await ask(upstream, url.replace("localhost", "127.0.0.2"))
+
+
+# ── RFC 8305 ─────────────────────────────────────────────────────────────────
+
+
+async def test_the_addresses_of_a_name_are_tried_until_one_accepts():
+    provider = Provider(sized(BODY))
+    async with listening(provider) as url:
+        port = int(url.split(":")[2].split("/")[0])
+        dead = (2, ("127.0.0.1", 1))
+        good = (2, ("127.0.0.1", port))
+        for addresses in ([dead, good], [good, dead], [dead, dead, dead, good]):
+            found = await http_pool.open_first(addresses)
+            assert found.getpeername() == good[1]
+            found.close()
+        with pytest.raises(ConnectionRefusedError):
+            await http_pool.open_first([dead, dead])
+        with pytest.raises(OSError, match="no address"):
+            await http_pool.open_first([])
+
+
+async def test_an_address_that_does_not_answer_costs_a_quarter_of_a_second(monkeypatch):
+    provider = Provider(sized(BODY))
+    opened = http_pool._open
+
+    async def slow(address):
+        if address[1][0] == "10.255.255.1":
+            await asyncio.sleep(60)
+        return await opened(address)
+
+    monkeypatch.setattr(http_pool, "_open", slow)
+    monkeypatch.setattr(http_pool, "STAGGER", 0.01)
+    async with listening(provider) as url:
+        port = int(url.split(":")[2].split("/")[0])
+        found = await http_pool.open_first([(2, ("10.255.255.1", 1)), (2, ("127.0.0.1", port))])
+        found.close()
