@@ -226,8 +226,8 @@ class HttpConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101  narrows the type
-        self.transport = transport
+        # uvloop's transports are not subclasses of asyncio's.
+        self.transport = transport  # type: ignore[assignment]
 
     def send(self, head: bytes, body: bytes, response: WireResponse) -> None:
         """Send a request whose response is `response`."""
