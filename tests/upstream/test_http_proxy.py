@@ -50,7 +50,7 @@ async def through(proxy, monkeypatch, variable):
         monkeypatch.setenv(variable, f"http://127.0.0.1:{port_of(url)}")
         async with Upstream() as upstream:
             yield upstream
-        await asyncio.wait_for(proxy.closed.wait(), 5)
+        await asyncio.wait_for(proxy.closed.wait(), 30)
 
 
 def port_of(url: str) -> int:

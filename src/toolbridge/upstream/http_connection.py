@@ -46,7 +46,8 @@ class WireResponse:
         self._received: list[tuple[str, str]] = []
         self._head = 0
         self._pieces: deque[bytes] = deque()
-        self._size = 0
+        self.size = 0
+        """Bytes that wait for the reader."""
         self.paused = False
         self._waiter: asyncio.Future[None] | None = None
         self.waits_since = 0.0
@@ -88,7 +89,7 @@ class WireResponse:
     def on_body(self, piece: bytes) -> None:
         if not self.done:
             self._pieces.append(piece)
-            self._size += len(piece)
+            self.size += len(piece)
 
     def on_message_complete(self) -> None:
         if self.status and not self.done:
@@ -101,7 +102,7 @@ class WireResponse:
         """Wake the reader after one delivery of the network has been parsed."""
         if self._waiter is not None and self.status:
             self._wake()
-        elif self._size > HIGH_WATER and not self.paused and not self.done:
+        elif self.size > HIGH_WATER and not self.paused and not self.done:
             self.paused = True
             self._connection.transport.pause_reading()
 
@@ -166,7 +167,7 @@ class WireResponse:
         pieces = self._pieces
         piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
-        self._size = 0
+        self.size = 0
         if self.paused:
             self._resume()
         return piece
@@ -223,6 +224,8 @@ class HttpConnection(asyncio.Protocol):
         self._on_lost = on_lost
         self._current: WireResponse | None = None
         self._heard = 0.0
+        self._unused = 0
+        """Bytes since the last piece of a body."""
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -233,7 +236,7 @@ class HttpConnection(asyncio.Protocol):
         """Send a request whose response is `response`."""
         self._current = response
         self.parser = httptools.HttpResponseParser(response)
-        self._heard = self.loop.time()
+        self._heard, self._unused = self.loop.time(), 0
         if self._timer is None:
             self._timer = self.loop.call_later(response.idle, self._check_silence)
         # Copying a long body costs more than a second write.
@@ -249,16 +252,25 @@ class HttpConnection(asyncio.Protocol):
             self.transport.abort()  # bytes that nobody asked for
             return
         self._heard = self.loop.time()
+        before = current.size
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserError as error:
             # httptools wraps an error of a callback.
             cause = error.__context__
             text = str(cause if isinstance(cause, InvalidResponse) else error)
-            current.fail(InvalidResponse(text))
-            self.transport.abort()
+            self._reject(current, text)
+            return
+        # httptools collects the name of a header or trailer for as long as it comes.
+        self._unused = 0 if current.size > before or current.done else self._unused + len(data)
+        if self._unused > MAX_HEAD:
+            self._reject(current, f"its head or trailer has more than {MAX_HEAD} bytes")
             return
         current.delivered()
+
+    def _reject(self, current: WireResponse, why: str) -> None:
+        current.fail(InvalidResponse(why))
+        self.transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
         self.lost = True
