@@ -96,7 +96,7 @@ class StreamService:
             raise MalformedRequest(text, where="Idempotency-Key")
         stream_request = read_request(body, self._profiles, self._defaults)
         self.streams.check_room()
-        route = await self._route(stream_request)
+        route = await self._route(stream_request, meter)
         if meter is not None:
             names = [t if isinstance(t, str) else t.name for t in stream_request.tools]
             await meter.permit(route.address, names)
@@ -144,9 +144,10 @@ class StreamService:
         )
         return secrets.token_hex(2) if wanted else ""
 
-    async def _route(self, stream_request: StreamRequest) -> Route:
+    async def _route(self, stream_request: StreamRequest, meter: Meter | None) -> Route:
         await self._router.sources.corrections.load()
-        return await self._router.first_route(stream_request.model)
+        key = "" if meter is None else meter.key_name
+        return await self._router.first_route(stream_request.model, key)
 
     async def _tools(self, stream_request: StreamRequest, catalog: Catalog) -> Registry:
         """Return the tools of one stream: the server's, and the caller's tools that have a URL."""

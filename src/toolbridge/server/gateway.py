@@ -29,7 +29,7 @@ from toolbridge.policy.key_scopes import check_model
 from toolbridge.policy.server_tools import forced_tool, refuse
 from toolbridge.routing import Router
 from toolbridge.routing.attempts import AnswerAttempts, KnownAnswer
-from toolbridge.routing.charges import Asked, Charges
+from toolbridge.routing.charges import Charges
 from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import config_for, passes_through
@@ -49,7 +49,7 @@ from toolbridge.server.passthrough import (
 )
 from toolbridge.server.request_fields import note_caller, session_of
 from toolbridge.server.request_log import Entry
-from toolbridge.server.rule_routes import choose_addresses, routing_headers
+from toolbridge.server.rule_routes import choose_addresses, key_name, routing_headers
 from toolbridge.server.stored_responses import StoredResponses, stateless
 from toolbridge.server.streaming import StreamReply, TranslatedWriter, Writer
 from toolbridge.state_dir import state_dir
@@ -179,14 +179,10 @@ class Gateway:
 
     async def _serve(self, turn: ClientTurn, chain: AnswerChain) -> None:
         """Answer with the first model of the chain that gives an answer."""
-        await chain.prepare()
-        if turn.counted is None:
-            turn.entry.finish(await self._answer(turn, chain))
-            return
-        request = turn.asked.request
-        size = Asked(turn.counted.tokens, request.max_tokens, request.sampling.n or 1)
-        charge = turn.charge = await self.charges.open(turn.exchange.access, chain.route, size)
+        charge = turn.charge = self.charges.begin(turn.exchange.access)
+        chain.reserve = turn.reserve
         async with charge.settling(turn.entry.finish):
+            await chain.prepare()
             message = charge.message = await self._answer(turn, chain)
             if turn.counted is not None:
                 turn.entry.losses += self.router.learn(message.usage, turn.counted, chain.route)
@@ -249,7 +245,7 @@ class Gateway:
         body = entry.body = await exchange.body(self.config.max_body)
         request = ask.codec.decode_request(body, model=ask.model, counting=True)
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
-        address = await self.router.address(request, routing_headers(exchange))
+        address = await self.router.address(request, routing_headers(exchange), key_name(exchange))
         self.permit_model(exchange, address)
         name, _, model = address.partition("/")
         provider_config = self.model_routes.provider_configs.get(name, ProviderConfig())

@@ -103,11 +103,14 @@ async def compact(app: App, exchange: HttpExchange, entry: Entry) -> None:
 
     find = partial(gateway.addresses, request, exchange, entry)
     chain = gateway.router.chain(request.model, open_attempts, exchange.caller, find)
-    await chain.prepare()
-    charge = await gateway.charges.open(exchange.access, chain.route, size)
+    charge = gateway.charges.begin(exchange.access)
+
+    async def reserve(route: Route) -> None:
+        await charge.fit(route, size)
+
+    chain.reserve = reserve
     async with charge.settling(entry.finish):
-        message = await chain.message()
-        charge.route, charge.message = chain.route, message
+        message = charge.message = await chain.message()
         if not message.text:
             raise Truncated(
                 f"{chain.route.provider} returned an empty summary; send the request again"
