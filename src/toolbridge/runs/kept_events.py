@@ -13,7 +13,7 @@ import msgspec
 
 from toolbridge.core.json import JsonObject, dump_bytes
 from toolbridge.runs.redact_events import EventRedactor
-from toolbridge.store.sqlite import SqliteStore
+from toolbridge.store.interface import Store
 from toolbridge.structured.events import Event, RunDone, RunError, data_of, name_of
 
 CHUNK = 64
@@ -39,7 +39,7 @@ _chunk = msgspec.msgpack.Decoder(list[Record])
 
 
 class KeptEvents:
-    def __init__(self, scope: str, store: SqliteStore, *, most: int = MOST) -> None:
+    def __init__(self, scope: str, store: Store, *, most: int = MOST) -> None:
         self._scope = scope
         self._store = store
         self._most = most
@@ -121,7 +121,7 @@ def _key(n: int) -> str:
     return str((n - 1) // CHUNK)
 
 
-async def stored_chunk(store: SqliteStore, scope: str, n: int) -> list[Record]:
+async def stored_chunk(store: Store, scope: str, n: int) -> list[Record]:
     """Return the stored chunk that contains event number `n`; an empty list if it is not stored."""
     value = await store.get(scope, _key(n))
     if value is None:
@@ -133,7 +133,7 @@ async def stored_chunk(store: SqliteStore, scope: str, n: int) -> list[Record]:
 
 
 async def stored_after(
-    store: SqliteStore, scope: str, cursor: int
+    store: Store, scope: str, cursor: int
 ) -> AsyncGenerator[list[Record], None]:
     """Yield the stored events of a run after number `cursor`."""
     while batch := [r for r in await stored_chunk(store, scope, cursor + 1) if r.n > cursor]:

@@ -21,7 +21,7 @@ from toolbridge.runs.kept_events import (
     stored_after,
     stored_chunk,
 )
-from toolbridge.store.sqlite import SqliteStore
+from toolbridge.store.interface import Store
 from toolbridge.structured.events import Event, RunDone, data_of, name_of
 
 __all__ = ["AHEAD", "BATCH", "CHUNK", "KEPT", "EventLog", "Record", "Subscriber", "stored_after"]
@@ -35,7 +35,7 @@ class EventLog:
     """The events of a run: the run writes them, subscribers read them."""
 
     def __init__(
-        self, scope: str, store: SqliteStore, *, ahead: int = AHEAD, most: int = MOST
+        self, scope: str, store: Store, *, ahead: int = AHEAD, most: int = MOST
     ) -> None:
         self._scope = scope
         self._store = store

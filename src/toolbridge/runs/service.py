@@ -28,7 +28,7 @@ from toolbridge.runs.recording import Recorder
 from toolbridge.runs.request import Catalog, GivenTool, StreamRequest, contract_of, read_request
 from toolbridge.runs.run import RunContext, StreamRun
 from toolbridge.runs.streams import RunSubscription, Streams
-from toolbridge.store.sqlite import SqliteStore
+from toolbridge.store.interface import Store
 from toolbridge.structured.contract import Contract, Mode
 from toolbridge.structured.modes import best_mode, expected_rates
 from toolbridge.tools.context import ToolContext
@@ -44,7 +44,7 @@ class StreamService:
     def __init__(
         self,
         router: Router,
-        store: SqliteStore,
+        store: Store,
         config: StreamConfig,
         state: Path | None,
         env: Mapping[str, str] = os.environ,

@@ -18,7 +18,7 @@ from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.runs.kept_events import MOST as RUN_BYTES
 from toolbridge.runs.log import KEPT, EventLog, Record, stored_after
 from toolbridge.runs.run import StreamRun
-from toolbridge.store.sqlite import SqliteStore
+from toolbridge.store.interface import Store
 from toolbridge.structured.events import Event, RunDone, RunError, data_of, name_of
 from toolbridge.tools.keys import canonical
 from toolbridge.tools.registry import ToolOutcome
@@ -82,7 +82,7 @@ class RunSubscription:
 class Streams:
     def __init__(
         self,
-        store: SqliteStore,
+        store: Store,
         *,
         grace: float = GRACE,
         most: int = MOST,
@@ -157,7 +157,7 @@ class Streams:
         asked = blake2b(canonical(body), digest_size=16).hexdigest()
         mine = msgspec.msgpack.encode(_Claim(id, asked, os.getpid()))
         while True:
-            value, new = await self._store.once(scope, key, lambda _: mine, seconds=KEPT)
+            value, new = await self._store.claim(scope, key, mine, seconds=KEPT)
             if new:
                 return None
             held = _claim.decode(value)
