@@ -224,7 +224,6 @@ async def _serve(config: Config, listening: Listeners, process: ServerProcess) -
         return fault
 
     app, inherited = App(config, process.env), process.inherited
-    app.lifecycle.shares_store = inherited is not None
     if inherited is not None and inherited.metrics:
         app.metrics.share(Path(inherited.metrics))
     hooks = ServerHooks(on_start, announced.count_reload, replace)

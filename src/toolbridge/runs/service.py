@@ -106,7 +106,6 @@ class StreamService:
         id = self.streams.new_id()
         if key and (begun := await self.streams.claim(id, body, caller, key)) is not None:
             return begun
-        await self.streams.note_process(id, caller)
         log = self.streams.log_for(id, caller)
         tool_context = ToolContext(
             run=id, caller=owner_of(caller), idempotency_key=key, store=self._store
@@ -114,7 +113,7 @@ class StreamService:
         run_context = RunContext(self._router, route, tools, tool_context, self._first_tries, meter)
         recorder = Recorder(id, route, self._artifacts)
         run = StreamRun(stream_request, contract, run_context, log, recorder)
-        return self.streams.begin(id, run, caller)
+        return await self.streams.begin(id, run, caller)
 
     async def _contract(
         self, stream_request: StreamRequest, catalog: Catalog, route: Route

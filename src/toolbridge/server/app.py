@@ -115,16 +115,9 @@ class App:
         made = StreamService(
             gateway.router, gateway.store, self.config.stream, gateway.state, self._env
         )
-        made.streams.shared = self.lifecycle.shares_store
         self._services.append(made)
         self._stack.push_async_callback(made.close)
         return made
-
-    async def share_store(self) -> None:
-        """Let other processes of this gateway find the active structured streams of this one."""
-        self.lifecycle.shares_store = True
-        for service in self._services:
-            await service.streams.share()
 
     def request_id(self) -> str:
         """Return a new request id."""
