@@ -151,7 +151,7 @@ async def test_a_log_leaves_the_process_without_secrets_and_otherwise_as_it_is(s
 
 async def test_a_caller_redacts_a_log_as_a_whole(stores):
     one, two = stores
-    await one.append("a", "log", 1, [b"open-", b"sesame"], seconds=60, redacted=lambda: [])
+    await one.append("a", "log", 1, [b"open-", b"sesame"], seconds=60, redacted=list)
     assert await two.read("a", "log", 0) == []
     whole = [(1, b"[redacted]"), (2, b""), (3, b"!")]
     await one.append("a", "log", 3, [b"!"], seconds=60, redacted=lambda: whole)
@@ -178,7 +178,7 @@ async def test_a_reader_waits_no_longer_than_it_asks_for(store):
 
 
 async def test_a_long_log_is_read_in_parts(stores):
-    one, two = stores
+    one, _two = stores
     entry = b"x" * (READ_BYTES // 40)
     for first in range(1, 97, 32):
         await one.append("a", "log", first, [entry] * 32, seconds=60)

@@ -82,7 +82,7 @@ class Database:
         return True
 
     def claim(self, scope: str, key: str, value: bytes, seconds: float) -> tuple[bytes, bool]:
-        """Store `value` if there is none; return the stored one, and whether it is new."""
+        """Store `value` unless there is one; return the stored one, and whether it is new."""
 
         def work() -> tuple[bytes, bool]:
             kept = self.get(scope, key)

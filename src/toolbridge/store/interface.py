@@ -57,7 +57,7 @@ class Store(Protocol):
     async def claim(
         self, scope: str, key: str, value: bytes, *, seconds: float
     ) -> tuple[bytes, bool]:
-        """Store `value` if there is none; return the stored value, and whether it is new.
+        """Store `value` unless there is one; return the stored value, and whether it is new.
 
         Of all processes that claim a key, exactly one gets true. A value that is new survives a
         crash of the process, and where the engine can, of the machine.
@@ -68,7 +68,7 @@ class Store(Protocol):
     ) -> bool:
         """Store `new` if the value is still `old`; return whether it was.
 
-        With it a process renews its claim, or takes over the claim of a dead one: of several that
+        With it a process renews its claim, or takes over the claim of one that was killed: of several that
         try, exactly one succeeds.
         """
 

@@ -163,7 +163,7 @@ class SqliteStore:
         mark = b""
         if self._file is not None:
             # No secret may reach the file.
-            safe = masked(self.redactor, value)
+            safe = self.redactor.encoded(value)
             with suppress(Unavailable):
                 if self._file.write(lambda file: file.put(scope, key, safe, seconds)):
                     mark = self._mark(safe)
@@ -186,7 +186,7 @@ class SqliteStore:
             return
         for key, value in redacted():
             # Mask again, whatever the caller did: no secret may reach the file.
-            safe = masked(self.redactor, value)
+            safe = self.redactor.encoded(value)
             with suppress(Unavailable):
                 self._file.write(
                     partial(_put_in, scope=scope, key=key, value=safe, seconds=seconds)
@@ -216,7 +216,7 @@ class SqliteStore:
     def _claim_outside(
         self, file: StoreFile, scope: str, key: str, value: bytes, seconds: float
     ) -> tuple[bytes, bool]:
-        safe = masked(self.redactor, value)
+        safe = self.redactor.encoded(value)
         kept, new = file.write(lambda database: database.claim(scope, key, safe, seconds))
         if new:
             self._memory.put(scope, key, LocalCopy(value, self._mark(safe)), seconds)
@@ -230,7 +230,7 @@ class SqliteStore:
         held, mark = self._memory.get(scope, key), b""
         if held is not None and not self._is_written(held):
             self._claim(scope, key, held.value, seconds)  # to the file, if it can be used again
-        safe = [masked(self.redactor, value) for value in values]
+        safe = [self.redactor.encoded(value) for value in values]
         done = held is not None and held.value == old
         if self._file is not None:
             with suppress(Unavailable):

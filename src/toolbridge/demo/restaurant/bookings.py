@@ -87,7 +87,7 @@ def _full(place: Restaurant, at: ClockTime) -> ToolRefused:
 
 
 async def _claim_table(store: Store, scope: str, tables: list[str], mine: bytes) -> bool:
-    """Claim the first free table; return false if there is none."""
+    """Claim the first free table; return false if all are taken."""
     for table in tables:
         held, new = await store.claim(scope, table, mine, seconds=KEPT)
         # Another process may have made the same booking just now.
