@@ -35,6 +35,7 @@ from toolbridge.upstream.http import Upstream
 
 if TYPE_CHECKING:
     from toolbridge.runs.service import StreamService
+    from toolbridge.server.kept_answers import KeptAnswers
     from toolbridge.server.telemetry import Telemetry
 
 
@@ -64,6 +65,8 @@ class App:
         self.lifecycle = Lifecycle()
         self._services: list[StreamService] = []
         """The first stream service that was made, for all `App`s that follow one another."""
+        self._answers: list[KeptAnswers] = []
+        """Likewise the kept answers."""
         self.started = time.time()
 
     async def start(self) -> None:
@@ -119,6 +122,16 @@ class App:
         self._stack.push_async_callback(made.close)
         return made
 
+    @property
+    def answers(self) -> "KeptAnswers":
+        """The kept answers; their modules are imported on first use."""
+        from toolbridge.server.kept_answers import KeptAnswers
+
+        if not self._answers:
+            self._answers.append(KeptAnswers(self.gateway.store))
+            self._stack.push_async_callback(self._answers[0].close)
+        return self._answers[0]
+
     def request_id(self) -> str:
         """Return a new request id."""
         return self._ids.request()
@@ -142,6 +155,10 @@ class App:
                 "try again in a moment",
                 retry_after=1.0,
             )
+        self.count()
+
+    def count(self) -> None:
+        """Count this task as a concurrent request, which was admitted before."""
         if (task := asyncio.current_task()) is not None:
             self.in_flight.add(task)
 

@@ -39,6 +39,11 @@ async def input_tokens(app: App, exchange: HttpExchange, entry: Entry) -> None:
 
 
 async def stored_response(app: App, exchange: HttpExchange, entry: Entry) -> None:
+    if exchange.query("stream") == "true":
+        from toolbridge.server import resuming
+
+        await resuming.continue_response(app, exchange, entry, exchange.path.split("/")[3])
+        return
     _, kept = await _find(app, exchange, entry)
     await exchange.reply(200, kept.body)
 

@@ -87,10 +87,24 @@ class SharedLog(Generic[T]):
         """Whether `ahead` items are unread."""
         return self.last - self._front >= self._ahead
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the log is too long to be kept to its end."""
+        return self._kept_until is not None
+
     async def room(self) -> None:
         """Wait while `ahead` items are unread."""
         while self.is_full:
-            await self._drained.wait()
+            await self.drained()
+
+    async def drained(self) -> None:
+        """Wait until a reader has read, or has left."""
+        await self._drained.wait()
+
+    def leave(self) -> None:
+        """Record that a reader has left."""
+        self.readers -= 1
+        self._drained.fire()
 
     def append(self, item: T, *, last: bool = False) -> int:
         """Number an item and wake the readers; return its number."""
@@ -202,7 +216,7 @@ class LogReader(Generic[T]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._log.readers -= 1
+        self._log.leave()
 
     async def batches(self) -> AsyncGenerator[list[tuple[int, T]], None]:
         """Yield new items; asking for the next batch marks the last one as read."""
