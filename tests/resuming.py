@@ -48,6 +48,7 @@ class PacedModel:
             self.left += 1
             work.cancel()
         gone.cancel()
+        await asyncio.wait({gone, work})  # the next request is read from the same connection
 
     async def _answer(self, heard: Heard, line: Line) -> None:
         number = self.requests

@@ -109,14 +109,15 @@ class Streams:
     async def begin(self, id: str, run: StreamRun, caller: str) -> RunSubscription:
         """Start `run` and follow it from its first event; other processes can find it from now on."""
         self.check_room()
-        await self._presence.begin()
-        process = self._presence.id.encode()
-        await self._store.put(f"run_process/{owner_of(caller)}", id, process, seconds=KEPT)
         task = asyncio.create_task(run.drive(), name=id)
         self._live[id] = _Live(run, owner_of(caller), task)
         task.add_done_callback(lambda _: self._ended(id))
         if self._sweeping is None:
             self._sweeping = asyncio.create_task(self._sweep())
+        # Only now: whoever finds the claim of the run in this process must find the run.
+        await self._presence.begin()
+        process = self._presence.id.encode()
+        await self._store.put(f"run_process/{owner_of(caller)}", id, process, seconds=KEPT)
         return RunSubscription(id, _follow(run.log, 0))
 
     def check_room(self) -> None:
@@ -139,7 +140,12 @@ class Streams:
         asked = blake2b(canonical(body), digest_size=16).hexdigest()
         mine = Claim(id, asked, self._presence.id)
         repeated = partial(self._repeated, caller=caller)
-        return await self._claims.claim(owner_of(caller), key, mine, repeated)
+        # Whoever finds the claim must find that its process is alive.
+        await self._presence.begin()
+        try:
+            return await self._claims.claim(owner_of(caller), key, mine, repeated)
+        finally:
+            self._presence.end()
 
     async def _repeated(self, held: Claim, caller: str) -> RunSubscription | None:
         """Return the run of a claim; None if it ended with an error that a repeat may avoid."""

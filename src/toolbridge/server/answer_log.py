@@ -140,11 +140,12 @@ class AnswerLog(SharedLog[AnswerEntry]):
         for event in events:
             self.append(AnswerEntry("event", event))
 
-    def finish(self, end: AnswerEnd) -> None:
+    async def finish(self, end: AnswerEnd) -> None:
+        """End the response; its readers get the end when all of it is stored."""
         if self._rest:
             self.append(AnswerEntry("event", self._rest))
             self._rest = b""
-        self.append(AnswerEntry("end", msgspec.json.encode(end)), last=True)
+        await self.seal(AnswerEntry("end", msgspec.json.encode(end)))
 
     def _split(self, data: bytes) -> list[bytes]:
         """Return the events in `data`, and what follows the last of them."""

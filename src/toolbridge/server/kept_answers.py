@@ -22,6 +22,8 @@ from toolbridge.server.answer_log import (
     AnswerEntry,
     AnswerForm,
     AnswerLog,
+    end_of,
+    head_of,
 )
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.produced_exchange import ProducedExchange
@@ -49,6 +51,11 @@ class _LiveAnswer:
     exchange: ProducedExchange
     task: "asyncio.Task[None] | None" = None
     timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the answer is complete and kept, so that a repeat can have it."""
+        return self.exchange.finished and self.exchange.status == 200 and not self.log.is_cut
 
 
 @dataclass(frozen=True)
@@ -81,16 +88,23 @@ class KeptAnswers:
         """
         owner = owner_of(exchange.caller)
         claim = Claim(exchange.id, wish.request, self._presence.id)
+        # Whoever finds the claim must find that its process is alive.
+        await self._presence.begin()
+        try:
+            found = await self._earlier(owner, wish, claim)
+            # Nothing waits from here on: whoever finds the claim in this process finds the answer.
+            return found or self._begin(exchange, claim, wish, body, produce)
+        finally:
+            self._presence.end()
+
+    async def _earlier(self, owner: str, wish: AnswerWish, claim: Claim) -> FollowedAnswer | None:
+        """Return the answer that a request repeats; None for a new one."""
         if wish.key:
             repeated = partial(self._repeated, owner=owner, wish=wish)
-            found = await self._claims(wish).claim(owner, wish.key, claim, repeated)
-            if found is not None:
-                return found
-        elif wish.retries and (found := await self._left_answer(owner, wish)) is not None:
-            return found
-        return await self._begin(exchange, claim, wish, body, produce)
+            return await self._claims(wish).claim(owner, wish.key, claim, repeated)
+        return await self._left_answer(owner, wish) if wish.retries else None
 
-    async def _begin(
+    def _begin(
         self,
         exchange: HttpExchange,
         claim: Claim,
@@ -99,9 +113,6 @@ class KeptAnswers:
         produce: Produce,
     ) -> FollowedAnswer:
         owner = owner_of(exchange.caller)
-        await self._presence.begin()
-        process = self._presence.id.encode()
-        await self._store.put(f"answer_process/{owner}", claim.work, process, seconds=wish.keep)
         log = AnswerLog(self._place(owner, claim.work, wish))
         produced = ProducedExchange(exchange, body, log, wish.api)
         produced.stall = wish.grace
@@ -112,21 +123,25 @@ class KeptAnswers:
 
     async def _make(self, live: _LiveAnswer, produce: Produce) -> None:
         """Make the answer, and keep it or free its key."""
-        log, wish, id = live.log, live.wish, live.claim.work
+        wish, id = live.wish, live.claim.work
         live.exchange.on_first = partial(self._name, live)
         try:
+            await self._presence.begin()
+            process = live.claim.process.encode()
+            await self._store.put(f"answer_process/{live.owner}", id, process, seconds=wish.keep)
             await produce(live.exchange)
         finally:
-            good = live.exchange.finished and live.exchange.status == 200
-            if not log.ended:
-                log.finish(AnswerEnd())
-            await log.flush()
-            if good and not log.is_cut:
-                await self._store.put(f"answer_ends/{live.owner}", id, b"1", seconds=wish.keep)
-            elif wish.key:
-                await self._claims(wish).free(live.owner, wish.key, live.claim)
-            self._live.pop(id, None)
-            self._presence.end()
+            await asyncio.shield(self._end(live))
+
+    async def _end(self, live: _LiveAnswer) -> None:
+        """Store the end of an answer; free its key if it cannot be repeated."""
+        log, wish, id = live.log, live.wish, live.claim.work
+        if not log.ended:
+            await log.finish(AnswerEnd())
+        if wish.key and not live.is_good:
+            await self._claims(wish).free(live.owner, wish.key, live.claim)
+        self._live.pop(id, None)
+        self._presence.end()
 
     async def _name(self, live: _LiveAnswer, event: bytes) -> None:
         """Let the answer be found by the id of its response, in the Responses API."""
@@ -137,22 +152,29 @@ class KeptAnswers:
     async def _repeated(self, held: Claim, owner: str, wish: AnswerWish) -> FollowedAnswer | None:
         """Return the answer of a claim; None if a repeat must be answered anew."""
         live = self._live.get(held.work)
+        if live is not None and not live.log.is_cut and (not live.log.ended or live.is_good):
+            return FollowedAnswer(held.work, self._follow_live(live), repeats=True)
         if live is not None:
-            if not live.log.ended or live.exchange.finished:
-                return FollowedAnswer(held.work, self._follow_live(live), repeats=True)
-            if live.task is not None:
-                await asyncio.wait({live.task})  # its key is being freed
             return None
-        ended = await self._store.get(f"answer_ends/{owner}", held.work)
-        if ended is None and held.process != self._presence.id:
-            if await self._presence.is_alive(held.process):
-                batches = self._follow_stored(owner, held.work, wish, held.process)
-                return FollowedAnswer(held.work, batches, repeats=True)
-            ended = await self._store.get(f"answer_ends/{owner}", held.work)
-        if ended is None:
+        process = "" if held.process == self._presence.id else held.process
+        alive = bool(process) and await self._presence.is_alive(process)
+        good = await self._is_good(owner, held.work, wish)
+        if good is False or (good is None and not alive):
             return None
-        batches = self._follow_stored(owner, held.work, wish)
+        batches = self._follow_stored(owner, held.work, wish, process if alive else "")
         return FollowedAnswer(held.work, batches, repeats=True)
+
+    async def _is_good(self, owner: str, id: str, wish: AnswerWish) -> bool | None:
+        """Return whether a stored answer is complete; None if it has not ended."""
+        status = 0
+        async with aclosing(self._follow_stored(owner, id, wish)) as batches:
+            async for batch in batches:
+                if batch[0].kind == "head":
+                    status = head_of(batch[0]).status
+                if batch[-1].kind == "end":
+                    end = end_of(batch[-1])
+                    return end.finished and not end.cut and status == 200
+        return None
 
     async def _left_answer(self, owner: str, wish: AnswerWish) -> FollowedAnswer | None:
         """Return the answer to the same request whose client has left; one retry gets it."""

@@ -82,7 +82,7 @@ class ProducedExchange(HttpExchange):
         if self.tap is not None:
             self.tap.add(last)
         self._log.write(last)
-        self._log.finish(AnswerEnd(finished=True))
+        await self._log.finish(AnswerEnd(finished=True))
 
     @override
     async def reply(

@@ -34,13 +34,21 @@ async def serve(
         return
     body = await exchange.body(app.config.max_body)
     wish = wish_of(exchange, app.config, api, body)
-    followed = await app.answers.open(exchange, wish, body, produce)
-    if followed.repeats:
-        _note_repeat(app, entry, api, followed.id)
-    else:
-        entry.handed_over = True
-        app.release()  # the task that makes the answer counts instead
-    await AnswerSender(exchange, entry, followed, ids=wish.ids).send()
+    while True:
+        followed = await app.answers.open(exchange, wish, body, produce)
+        if followed.repeats:
+            _note_repeat(app, entry, api, followed.id)
+        else:
+            entry.handed_over = True
+            app.release()  # the task that makes the answer counts instead
+        try:
+            await AnswerSender(exchange, entry, followed, ids=wish.ids).send()
+        except AnswerLost:
+            if not followed.repeats:
+                raise
+            del entry.fields["toolbridge.repeat_of"]
+        else:
+            return
 
 
 async def _continue(app: "App", exchange: HttpExchange, entry: Entry, api: str, last: str) -> None:
@@ -82,6 +90,10 @@ def _note_repeat(app: "App", entry: Entry, api: str, id: str) -> None:
     app.metrics.add("toolbridge_repeats_total", 1, ("surface", api))
 
 
+class AnswerLost(Overloaded):
+    """The process that made an answer died before the client got anything of it."""
+
+
 class AnswerSender:
     """Sends an answer to one client."""
 
@@ -111,7 +123,7 @@ class AnswerSender:
                 await self._take(batch)
         head, end = self._head, self._end
         if head is None:
-            raise Overloaded("the answer ended before it began; send the request again")
+            raise AnswerLost("the answer ended before it began; send the request again")
         if head.whole:
             await self._exchange.reply(head.status, self._body, self._headers(head))
             return

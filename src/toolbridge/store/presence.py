@@ -39,14 +39,17 @@ class Presence:
         self.id = secrets.token_hex(8)
         """The name of this process in the store."""
         self._working = 0
+        self._written: asyncio.Task[None] | None = None
+        """The first write of the lease, before which nothing may refer to this process."""
         self._renewing: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
         """Hold the lease until `end` was called as often."""
         self._working += 1
-        if self._renewing is None:
+        if self._renewing is None or self._written is None:
+            self._written = asyncio.create_task(self._renew())
             self._renewing = asyncio.create_task(self._keep())
-            await self._renew()
+        await asyncio.shield(self._written)
 
     def end(self) -> None:
         self._working -= 1
@@ -97,5 +100,9 @@ def _runs(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
+        pass
+    # A process that was killed keeps its id until its parent has asked how it ended.
+    with suppress(OSError):
+        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1]
+        return state not in {b"Z", b"X"}
     return True

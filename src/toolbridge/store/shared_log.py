@@ -108,24 +108,33 @@ class SharedLog(Generic[T]):
 
     def append(self, item: T, *, last: bool = False) -> int:
         """Number an item and wake the readers; return its number."""
+        self._keep(self.last + 1, item)
+        return self._show(item, last=last)
+
+    async def seal(self, item: T) -> None:
+        """Store the last item and all before it, then show it: whoever has read it can rely on it."""
+        self._keep(self.last + 1, item)
+        await self.flush()
+        self._show(item, last=True)
+
+    def _show(self, item: T, *, last: bool) -> int:
         self.last += 1
         self._recent.append((self.last, item))
-        self._keep(item)
         self.ended = last
         self._grown.fire()
         return self.last
 
-    def _keep(self, item: T) -> None:
+    def _keep(self, n: int, item: T) -> None:
         if self._kept_until is not None:
             return
-        data = self._form.encode(self.last, item)
+        data = self._form.encode(n, item)
         self._size += len(data)
         if self._size <= self._place.most:
-            self._queue.append((self.last, data, item))
+            self._queue.append((n, data, item))
             return
-        self._kept_until = self.last - 1
-        for n, end in enumerate(self._form.cut(self.last), self.last):
-            self._queue.append((n, self._form.encode(n, end), end))
+        self._kept_until = n - 1
+        for number, end in enumerate(self._form.cut(n), n):
+            self._queue.append((number, self._form.encode(number, end), end))
 
     async def settle(self) -> None:
         """Store the queued items: now if a batch is full or the log has ended, otherwise soon."""
