@@ -132,9 +132,7 @@ async def stored_chunk(store: Store, scope: str, n: int) -> list[Record]:
         return []
 
 
-async def stored_after(
-    store: Store, scope: str, cursor: int
-) -> AsyncGenerator[list[Record], None]:
+async def stored_after(store: Store, scope: str, cursor: int) -> AsyncGenerator[list[Record], None]:
     """Yield the stored events of a run after number `cursor`."""
     while batch := [r for r in await stored_chunk(store, scope, cursor + 1) if r.n > cursor]:
         yield batch

@@ -34,9 +34,7 @@ BATCH = 32
 class EventLog:
     """The events of a run: the run writes them, subscribers read them."""
 
-    def __init__(
-        self, scope: str, store: Store, *, ahead: int = AHEAD, most: int = MOST
-    ) -> None:
+    def __init__(self, scope: str, store: Store, *, ahead: int = AHEAD, most: int = MOST) -> None:
         self._scope = scope
         self._store = store
         self._ahead = ahead
