@@ -90,15 +90,10 @@ class PostgresProcess:
         self._bin = postgres_programs()
         self.folder = Path(tempfile.mkdtemp(prefix="tb-postgres-"))
         self.port = free_port()
-        self._user = None
-        if os.geteuid() == 0:  # PostgreSQL refuses to run as root
-            names = {entry.pw_name for entry in pwd.getpwall()}
-            self._user = "postgres" if "postgres" in names else "nobody"
-            shutil.chown(self.folder, self._user)
+        self._as_user = _as_another_user(self.folder)
         secret = self.folder / "secret"
         secret.write_text(self.password)
-        if self._user:
-            shutil.chown(secret, self._user)
+        secret.chmod(0o644)
         self._run(
             *("initdb", "-D", str(self.folder / "data"), "-U", "team", "--pwfile", str(secret)),
             *("-A", "scram-sha-256", "-E", "UTF8", "--no-sync"),
@@ -112,27 +107,25 @@ class PostgresProcess:
 
     def _run(self, program: str, *args: str) -> None:
         subprocess.run(
-            [str(self._bin / program), *args],
-            user=self._user, group=self._group, extra_groups=[] if self._user else None,
+            [*self._as_user, str(self._bin / program), *args],
             cwd=self.folder, check=True, stdout=subprocess.DEVNULL,
         )  # fmt: skip
-
-    @property
-    def _group(self) -> int | None:
-        return pwd.getpwnam(self._user).pw_gid if self._user else None
 
     def start(self) -> None:
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    *(str(self._bin / "postgres"), "-D", str(self.folder / "data")),
+                    *(*self._as_user, str(self._bin / "postgres"), "-D", str(self.folder / "data")),
                     *("-p", str(self.port), "-c", "listen_addresses=127.0.0.1"),
                     *("-c", f"unix_socket_directories={self.folder}", "-c", "fsync=off"),
                 ],
-                user=self._user, group=self._group, extra_groups=[] if self._user else None,
                 cwd=self.folder, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
-        _until_open(self.port)
+        until = time.monotonic() + WAIT
+        command = [str(self._bin / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        while subprocess.run(command, check=False).returncode:
+            assert time.monotonic() < until, (self.folder / "log").read_text()
+            time.sleep(0.05)
 
     def _signal(self, number: int) -> None:
         """Send a signal to the server and to the processes of its connections."""
@@ -156,6 +149,19 @@ class PostgresProcess:
         self.resume()
         self.kill()
         shutil.rmtree(self.folder)
+
+
+def _as_another_user(folder: Path) -> list[str]:
+    """Return the start of a command line for a program that refuses to run as root."""
+    if os.geteuid() != 0:
+        return []
+    mapped = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+    if shutil.which("unshare") and not subprocess.run([*mapped, "true"], check=False).returncode:
+        return mapped
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    user = "postgres" if "postgres" in names else "nobody"
+    shutil.chown(folder, user)
+    return ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--clear-groups"]
 
 
 def _children(pid: int) -> list[int]:

@@ -9,19 +9,20 @@ import asyncio
 import random
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from toolbridge.core.errors import ConfigError
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import NoScriptError, RedisError
+
 from toolbridge.store import StoreUnavailable
 from toolbridge.store.notices import notice
 from toolbridge.store.redis_scripts import CHECK, EPOCH, LuaScript
-from toolbridge.store.server_url import ServerUrl
-
-if TYPE_CHECKING:
-    from redis.asyncio import Redis
+from toolbridge.store_settings import ServerUrl
 
 Value: TypeAlias = str | bytes | int
-Command: TypeAlias = "Callable[[Redis], Awaitable[object]]"
+Command: TypeAlias = Callable[[Redis], Awaitable[object]]
 RunScript: TypeAlias = Callable[[LuaScript, Sequence[str], Sequence[Value]], Awaitable[object]]
 CALL_SECONDS = 1.0
 """The most that one call waits."""
@@ -67,8 +68,6 @@ class RedisServer:
         return ""
 
     async def _attempt(self, command: Command, seconds: float = CALL_SECONDS) -> object:
-        from redis.exceptions import RedisError
-
         if self._client is None:
             self._client = _connect(self.url.text)
         try:
@@ -80,7 +79,7 @@ class RedisServer:
             await self._fail(self.url.without_password(str(error)) or type(error).__name__)
         raise StoreUnavailable(f"{self.url.shown}: {self.trouble}")
 
-    async def _greet(self, client: "Redis") -> None:
+    async def _greet(self, client: Redis) -> None:
         """Write as a test, and note whether the server has lost its data."""
         mine = secrets.token_hex(8)
         days = _EPOCH_DAYS * 86_400_000
@@ -132,26 +131,15 @@ class RedisServer:
 
 
 async def _evaluate(
-    client: "Redis", script: LuaScript, keys: Sequence[str], args: Sequence[Value]
+    client: Redis, script: LuaScript, keys: Sequence[str], args: Sequence[Value]
 ) -> object:
-    from redis.exceptions import NoScriptError
-
     try:
         return await client.evalsha(script.sha, len(keys), *keys, *args)
     except NoScriptError:  # the server was restarted, or its scripts were removed
         return await client.eval(script.text, len(keys), *keys, *args)
 
 
-def _connect(url: str) -> "Redis":
-    try:
-        from redis.asyncio import BlockingConnectionPool, Redis
-        from redis.asyncio.retry import Retry
-        from redis.backoff import NoBackoff
-    except ImportError as error:
-        raise ConfigError(
-            f"`store` is a Redis server, and the package `{error.name}` is not installed; "
-            "run `pip install '.[redis]'` in the clone of toolbridge"
-        ) from None
+def _connect(url: str) -> Redis:
     pool = BlockingConnectionPool.from_url(
         url,
         max_connections=_CONNECTIONS,

@@ -23,7 +23,16 @@ from toolbridge.store.local_copies import LocalCopies, LocalCopy, mark_of
 from toolbridge.store.log_waiters import LogWaiters
 from toolbridge.store.masked import masked
 from toolbridge.store.pending_writes import PendingWrite, PendingWrites
-from toolbridge.store.redis_scripts import APPEND, CLAIM, DROP, PREFIX, PUT, READ, REPLACE, LuaScript
+from toolbridge.store.redis_scripts import (
+    APPEND,
+    CLAIM,
+    DROP,
+    PREFIX,
+    PUT,
+    READ,
+    REPLACE,
+    LuaScript,
+)
 from toolbridge.store.redis_server import CALL_SECONDS, RedisServer, Value
 
 T = TypeVar("T")

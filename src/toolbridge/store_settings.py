@@ -1,6 +1,10 @@
-"""The address of a store or ledger server; its password is never shown."""
+"""The settings `store` and `ledger`: files, or the URLs of servers, whose passwords are never shown."""
 
+from collections.abc import Iterable, Mapping
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from toolbridge.core.errors import ConfigError
+from toolbridge.environment import key_variable, secret
 
 MASK = "***"
 REDIS = ("redis", "rediss", "unix", "valkey", "valkeys")
@@ -40,6 +44,34 @@ class ServerUrl:
         for password in self.passwords:
             text = text.replace(password, MASK)
         return text
+
+
+def check_servers(store: str, ledger: str, shown: str, env: Mapping[str, str]) -> None:
+    """Raise `ConfigError` if `store` or `ledger` is neither a word nor the URL of a server."""
+    for name, value, words, schemes in (
+        ("store", store, ("auto",), REDIS),
+        ("ledger", ledger, ("auto", "off"), POSTGRES),
+    ):
+        if value in words:
+            continue
+        variable = key_variable(value)
+        if variable and not env.get(variable):
+            raise ConfigError(f"{shown}: {name}: the variable {variable} is not set")
+        if fault := url_fault(secret(value, env), schemes):
+            choices = " or ".join(f'"{word}"' for word in words)
+            raise ConfigError(
+                f"{shown}: {name}: must be {choices} or the URL of a server, and {fault}"
+            )
+
+
+def passwords_of(urls: Iterable[str], env: Mapping[str, str]) -> list[str]:
+    """Return the passwords in the URLs, for the redactor."""
+    return [
+        word
+        for url in urls
+        if "://" in (text := secret(url, env))
+        for word in ServerUrl(text).passwords
+    ]
 
 
 def url_fault(text: str, schemes: tuple[str, ...]) -> str:
