@@ -326,9 +326,11 @@ async def test_an_answer_that_is_too_large_is_kept_in_part_and_says_so():
         model.words = [f"{n} " + "x" * 200 + "\n" for n in range(20)]
         await model.allow()
         first = await Asker(url, "anthropic", stream=True, x_toolbridge_resume="on", **KEY).reply()
-        assert (first.ended, first.body.count(b"xxxx")) == ("clean", first.body.count(b"xxxx"))
+        assert (first.ended, first.body.count(b" xxxx")) == ("clean", 20)
         last = f"{first.headers['x-toolbridge-answer']}:0"
         found = await Asker(url, "anthropic", stream=True, last_event_id=last).reply()
+        while found.ended == "clean":  # memory has all of it for a moment
+            found = await Asker(url, "anthropic", stream=True, last_event_id=last).reply()
         assert found.ended == "cut"
         assert b"event: error" in found.body
         assert b"`resume_bytes`" in found.body

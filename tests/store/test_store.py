@@ -56,11 +56,13 @@ async def test_a_value_is_kept_replaced_and_dropped(store):
 
 
 async def test_a_value_ends(store):
-    await store.put("a", "k", b"1", seconds=-1)
+    await store.put("a", "k", b"1", seconds=0.01)
+    assert await store.claim("a", "l", b"1", seconds=0.01) == (b"1", True)
+    await store.append("a", "log", 1, [b"1"], seconds=0.01)
+    await asyncio.sleep(0.05)
     assert await store.get("a", "k") is None
-    assert await store.claim("a", "l", b"1", seconds=-1) == (b"1", True)
+    assert not await store.replace("a", "l", b"1", b"3", seconds=60)
     assert await store.claim("a", "l", b"2", seconds=60) == (b"2", True)
-    await store.append("a", "log", 1, [b"1"], seconds=-1)
     assert await store.read("a", "log", 0) == []
 
 

@@ -22,14 +22,13 @@ from toolbridge.config import Config, StreamConfig, secret
 from toolbridge.core.errors import RateLimited
 from toolbridge.core.ids import Ids
 from toolbridge.server.auth import Guard
-from toolbridge.server.created_keys import created_keys
+from toolbridge.server.created_keys import CreatedKeys
 from toolbridge.server.gateway import Gateway
 from toolbridge.server.http import IncomingRequest
 from toolbridge.server.lifecycle import Lifecycle
 from toolbridge.server.metrics import Metrics, configured_models
 from toolbridge.server.request_log import Entry, RequestLog
 from toolbridge.store import private_files
-from toolbridge.store.ledger import LedgerStore
 from toolbridge.store.ledger_writer import LedgerWriter
 from toolbridge.upstream.http import Upstream
 
@@ -50,10 +49,10 @@ class App:
     ) -> None:
         self.config = config
         self._env = env
-        self._created_keys = created_keys(env)
-        self.guard = Guard(config, secret(config.key, env), self._created_keys)
         self.upstream = upstream or Upstream()
         self.gateway = Gateway(config, self.upstream, env)
+        self._created_keys = CreatedKeys(self.gateway.engines.keys())
+        self.guard = Guard(config, secret(config.key, env), self._created_keys)
         self.metrics = Metrics(configured_models(config), self.gateway.redactor)
         self._request_log = RequestLog(config.log, redactor=self.gateway.redactor)
         self.ledger = _ledger(config, self.gateway)
@@ -80,6 +79,9 @@ class App:
             with suppress(OSError):
                 private_files.tighten(self.gateway.state, private_files.FOLDER)
         self._check_streams()
+        await self._created_keys.open()
+        # Keys on a server are known only now.
+        self.guard = Guard(self.config, secret(self.config.key, self._env), self._created_keys)
         await self.gateway.open()
 
     def _check_streams(self) -> None:
@@ -191,15 +193,8 @@ class App:
 
 def _ledger(config: Config, gateway: Gateway) -> LedgerWriter | None:
     """Return the writer of the ledger; None if it is off, or if there is no state directory."""
-    state = gateway.state
-    if config.ledger == "off" or state is None:
+    if (open_ledger := gateway.engines.ledger) is None:
         return None
-
-    def open_ledger() -> LedgerStore:
-        from toolbridge.store.sqlite_ledger import LEDGER_FILE, SqliteLedger
-
-        return SqliteLedger(state / LEDGER_FILE)
-
     return LedgerWriter(open_ledger, config.ledger_days, gateway.redactor)
 
 

@@ -26,8 +26,6 @@ from toolbridge.store.notices import notice
 P = ParamSpec("P")
 T = TypeVar("T")
 
-STORE_FILE = "toolbridge.sqlite"
-"""The name of the file in the state directory."""
 SIZE = 256 * 1024 * 1024
 """The maximum size of all values in the file, in bytes."""
 MEMORY = 64 * 1024 * 1024
