@@ -120,10 +120,11 @@ bench: setup ## speed and memory, as ratios in one run
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet
 
 # The editable install of `make run` needs the build backend, which is not a dependency of the package.
-lock: ## rewrite requirements/dev.txt and run.txt (needs uv)
+lock: ## rewrite requirements/dev.txt, run.txt and team.txt (needs uv)
 	$(LOCK) pyproject.toml --extra dev -o requirements/dev.txt
 	printf 'hatchling\neditables\n' | \
 	  $(LOCK) pyproject.toml - --constraints requirements/dev.txt -o requirements/run.txt
+	$(LOCK) pyproject.toml --extra redis --extra postgres --constraints requirements/dev.txt -o requirements/team.txt
 
 clean: ## remove what was built
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
