@@ -1,6 +1,7 @@
 """Responses of providers as bytes on a real socket: any cut, any framing, and every way to fail."""
 
 import asyncio
+import gc
 import gzip
 import ssl
 import zlib
@@ -309,6 +310,26 @@ async def test_an_aborted_answer_closes_its_connection():
         await incoming.release()
         provider.release.set()
         await asyncio.wait_for(provider.closed.wait(), 30)
+
+
+async def test_an_answer_that_nobody_holds_closes_its_connection():
+    provider = Provider(CHUNKED + b"3\r\nabc\r\n", hold=True)
+    async with listening(provider) as url, Upstream() as upstream:
+        incoming = await upstream.ask("POST", url, provider="there")
+        assert await incoming.read() == b"abc"
+        del incoming
+        gc.collect()
+        provider.release.set()
+        await asyncio.wait_for(provider.closed.wait(), 30)
+
+
+@pytest.mark.parametrize(
+    ("path", "sent"),
+    [("/v1/../tokenize", "/tokenize"), ("/a/./b/", "/a/b/"), ("/../..", "/"), ("/.a/b.", "/.a/b.")],
+)
+def test_dots_in_a_path_are_resolved(path, sent):
+    head = http_pool.request_head("GET", f"http://a{path}", {})
+    assert head.lines.startswith(f"GET {sent} HTTP/1.1\r\n".encode())
 
 
 async def test_a_reader_that_is_cancelled_leaves_no_connection():

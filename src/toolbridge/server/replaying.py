@@ -266,3 +266,6 @@ class _RecordedHttp:
 
     def release(self) -> None:
         self._data = []
+
+    def abandon(self) -> None:
+        self._data = []

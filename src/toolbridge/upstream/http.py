@@ -57,6 +57,8 @@ class HttpResponse(Protocol):
     def at_eof(self) -> bool: ...
     def close(self) -> None: ...
     def release(self) -> object: ...
+    def abandon(self) -> None:
+        """Close the connection; called in any thread."""
 
 
 class Incoming:
@@ -74,6 +76,7 @@ class Incoming:
         self._idle = idle
         self._mask = KeyMask(secrets) if secrets else None
         self._unwrapping: Stage[bytes, bytes] | None = None
+        self._released = False
         self.observer: ByteObserver | None = None
         """Gets the bytes that `read` returns."""
 
@@ -163,12 +166,19 @@ class Incoming:
             found += piece
         return found[:limit]
 
+    def __del__(self) -> None:
+        # Nobody reads the answer to its end, so the provider must stop.
+        if not self._released:
+            self._response.abandon()
+
     def abort(self) -> None:
         """Close the connection, so that the provider stops generating."""
+        self._released = True
         self._response.close()
 
     async def release(self) -> None:
         """Return the connection to the pool if the body was read to its end, else close it."""
+        self._released = True
         if self._response.at_eof():
             self._response.release()
         else:

@@ -192,6 +192,11 @@ class WireResponse:
         """Close the connection."""
         self._connection.drop(self)
 
+    def abandon(self) -> None:
+        """Close the connection; called by the garbage collector, in any thread."""
+        if not self._connection.loop.is_closed():
+            self._connection.loop.call_soon_threadsafe(self.close)
+
     def release(self) -> None:
         """Return the connection to its pool, or close it if it cannot carry another request."""
         if self._reusable and self.done and self._failure is None:

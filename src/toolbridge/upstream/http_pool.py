@@ -287,7 +287,7 @@ def _request_head(method: str, url: str, headers: tuple[tuple[str, str], ...]) -
         **({"authorization": _basic(parts.username, parts.password)} if parts.username else {}),
         **{name.lower(): value for name, value in headers},
     }
-    target = quote(parts.path or "/", _LEGAL) + (
+    target = quote(_without_dots(parts.path or "/"), _LEGAL) + (
         f"?{quote(parts.query, _LEGAL)}" if parts.query else ""
     )
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
@@ -300,6 +300,19 @@ def _request_head(method: str, url: str, headers: tuple[tuple[str, str], ...]) -
 _LEGAL = "/%:@!$&'()*+,;=~?[]"
 """RFC 3986: the characters of a path and a query besides letters and digits; `%` is kept."""
 _FORBIDDEN = frozenset("\r\n\0")
+
+
+def _without_dots(path: str) -> str:
+    """Return `path` with `.` and `..` resolved: an engine's own routes are beside its `/v1`."""
+    if "/." not in path:
+        return path
+    kept: list[str] = []
+    for part in path.split("/")[1:]:
+        if part == "..":
+            kept = kept[:-1]
+        elif part != ".":
+            kept.append(part)
+    return "/" + "/".join(kept)
 
 
 def _basic(name: str, password: str | None) -> str:

@@ -110,3 +110,6 @@ class ProxiedResponse:
 
     def release(self) -> None:
         self._response.release()
+
+    def abandon(self) -> None:
+        """Do nothing: aiohttp closes the connection of a response that nobody holds."""
