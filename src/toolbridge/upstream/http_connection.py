@@ -56,6 +56,7 @@ class WireResponse:
         self.done = False
         """Whether the whole response has arrived, or it has failed."""
         self._reusable = False
+        self._read_to_end = False
 
     # ── called by the parser ─────────────────────────────────────────────────
 
@@ -162,6 +163,7 @@ class WireResponse:
             if self.done:
                 if self._failure is not None:
                     raise self._failure
+                self._read_to_end = True
                 return b""
             await self._wait()
         pieces = self._pieces
@@ -184,9 +186,8 @@ class WireResponse:
             self._connection.transport.resume_reading()
 
     def at_eof(self) -> bool:
-        """Return whether everything was read."""
-        inflating = self._inflating
-        return self.done and not self._pieces and (inflating is None or inflating.is_empty)
+        """Return whether the reader has got the end of the body."""
+        return self._read_to_end
 
     def close(self) -> None:
         """Close the connection."""
@@ -351,10 +352,6 @@ class BodyInflater:
         raw = not self._gzip and self._packed[0] & 0x0F != 8
         self._stream = zlib.decompressobj(-15 if raw else 47)
         return self._stream
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._packed
 
     def end(self) -> None:
         """Raise if the compressed data is not complete."""
