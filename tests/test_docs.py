@@ -9,6 +9,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from tests.peers import gateway
+from tests.tables import every_row
 
 import toolbridge
 from toolbridge import codecs, config, dialects, providers
@@ -141,7 +142,7 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize(("start", "link"), LINKS)
+@every_row(("start", "link"), LINKS)
 def test_links_lead_somewhere(start, link):
     path, _, anchor = link.partition("#")
     page = (start.parent / path) if path else start
@@ -175,7 +176,7 @@ def options_of(command: str) -> set[str]:
     return {option for p in parsers for option in p._option_string_actions}
 
 
-@pytest.mark.parametrize("p", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+@every_row("p", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_command_that_a_page_shows_exists_with_its_options(p):
     shown = r"(?:`|\| |^\s*\$ )(?:\S*/)?toolbridge (\w+)([^`\n#|]*)"
     for name, rest in re.findall(shown, p.read_text("utf-8"), re.MULTILINE):

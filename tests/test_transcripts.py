@@ -2,6 +2,7 @@
 
 import pytest
 from tests import transcript
+from tests.tables import every_row
 
 from toolbridge import codecs
 
@@ -16,7 +17,7 @@ def api(fence):
     return fence.language.partition(" ")[0]
 
 
-@pytest.mark.parametrize("path", STORIES)
+@every_row("path", STORIES)
 def test_what_is_told_is_what_is_expected(path):
     story = transcript.read(path)
     # A view in an API that is not there yet is an error only when it is blessed.
@@ -24,7 +25,7 @@ def test_what_is_told_is_what_is_expected(path):
     assert transcript.tell(story._replace(fences=known)) == [fence.text for fence in known]
 
 
-@pytest.mark.parametrize("path", STORIES)
+@every_row("path", STORIES)
 def test_a_transcript_has_a_title_and_says_why(path):
     story = transcript.read(path)
     assert story.title

@@ -304,7 +304,7 @@ def choose(path: Path | None = None, env: Mapping[str, str] = os.environ) -> Con
 
 
 def _check_spending(config: Config, shown: str) -> None:
-    """Raise `ConfigError` for a provider that would pay by the terms of a file from elsewhere."""
+    """Raise `ConfigError` if a file that the user has not allowed sets payments."""
     for name, provider in config.providers.items():
         direct = provider.node.get("host_url") and provider.node.get("host_key")
         if provider.api == "node" and not direct:

@@ -1,6 +1,7 @@
 """A gateway whose disk, database or standard streams fail serves as any other does."""
 
 import asyncio
+import fcntl
 import json
 import os
 import sqlite3
@@ -58,18 +59,21 @@ async def test_a_closed_stderr_changes_no_answer(tmp_path, script):
     if "/dev/full" in script and not DEV_FULL:
         pytest.skip("there is no /dev/full here")
     async with gateway_process(tmp_path, script=script) as process:
-        for _ in range(3):
-            assert_good(await answers(process.url))
+        assert_good(await answers(process.url))
+        assert_good(await answers(process.url, "another"))
 
 
 async def test_a_log_that_nobody_reads_changes_no_answer(tmp_path):
     fifo = tmp_path / "unread"
     os.mkfifo(fifo)
     reader = os.open(fifo, os.O_RDWR)
+    held = 64 * 1024
+    if hasattr(fcntl, "F_SETPIPE_SZ"):  # only Linux can make a pipe smaller
+        held = fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
     try:
         async with gateway_process(tmp_path, script='exec "$@" 2>unread') as process:
             async with asyncio.timeout(60), aiohttp.ClientSession() as client:
-                for _ in range(600):  # a pipe of Linux holds 64 KiB, a line has 200 bytes
+                for _ in range(held // 100):  # a line has 200 bytes
                     async with client.get(f"{process.url}/v1/nothing") as response:
                         assert response.status == 404
             assert_good(await answers(process.url))
@@ -104,11 +108,11 @@ async def test_no_disk_changes_an_answer(tmp_path, disk):
         pytest.skip("no mount namespaces here")
     script = f"exec unshare -rm bash -c '{script}' bash \"$@\""
     async with gateway_process(tmp_path, script=script) as process:
-        for n in range(20):
+        for n in range(20 if disk == "small" else 4):  # so many fill the small one
             found = await answers(process.url, f"key {n}")
             assert_good(found)
         # The store goes on in memory: a repeat is still a repeat.
-        assert (await answers(process.url, "key 19"))[2] == found[2]
+        assert (await answers(process.url, f"key {n}"))[2] == found[2]
         health = json.loads(found[3][1])
     if disk != "small" or "memory" in health["store"]:
         assert health["store"].startswith("memory ("), health
@@ -119,9 +123,9 @@ async def test_no_disk_changes_an_answer(tmp_path, disk):
 async def test_a_log_on_a_full_disk_changes_no_answer(tmp_path):
     script = 'ulimit -f 4; exec "$@"'
     async with gateway_process(tmp_path, script=script) as process:
-        for _ in range(30):
+        for _ in range(12):
             assert_good(await answers(process.url))
-    assert process.log.stat().st_size <= 4 * 1024
+    assert 3 * 1024 < process.log.stat().st_size <= 4 * 1024
 
 
 async def test_a_locked_database_changes_no_answer(tmp_path):

@@ -7,6 +7,7 @@ from inspect import isclass
 from pathlib import Path
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.core.codec import Codec, TargetCodec
@@ -79,7 +80,7 @@ def test_a_codec_has_every_file_and_no_other_for_the_same_thing(name):
     assert sorted((found - FILES.keys()) & (halves | {"counts", "server_tools"})) == []
 
 
-@pytest.mark.parametrize(("name", "file"), EVERY_FILE)
+@every_row(("name", "file"), EVERY_FILE)
 def test_a_file_defines_the_agreed_names(name, file):
     tree = ast.parse((folder(name) / f"{file}.py").read_text("utf-8"))
     defined = {
@@ -116,7 +117,7 @@ def test_the_codec_is_made_of_these_names(name):
         assert where == module_name(name, file), attribute
 
 
-@pytest.mark.parametrize(("name", "file"), EVERY_FILE)
+@every_row(("name", "file"), EVERY_FILE)
 def test_a_file_has_a_docstring_and_at_most_400_lines(name, file):
     text = (folder(name) / f"{file}.py").read_text("utf-8")
     assert ast.get_docstring(ast.parse(text))

@@ -1,6 +1,7 @@
 import re
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core import errors
 from toolbridge.core.errors import KINDS, ToolbridgeError, error_of, status_of
@@ -18,7 +19,7 @@ def test_the_drawing_names_every_class():
     assert classes == {"ToolbridgeError", *re.findall(r"── (\w+)", errors.__doc__)}
 
 
-@pytest.mark.parametrize(("name", "kind", "status"), DRAWN)
+@every_row(("name", "kind", "status"), DRAWN)
 def test_the_drawing_is_true(name, kind, status):
     shape = getattr(errors, name)
     assert KINDS[kind] is shape
@@ -31,7 +32,7 @@ def test_the_drawing_holds_every_kind():
     assert {kind for _, kind, _ in DRAWN} == set(KINDS) - {"internal"}
 
 
-@pytest.mark.parametrize("kind", [*sorted(KINDS), "a_kind_of_tomorrow"])
+@every_row("kind", [*sorted(KINDS), "a_kind_of_tomorrow"])
 def test_a_problem_can_be_raised_and_caught_again(kind):
     problem = Problem(kind, "text", "messages.0", 418, 2.5, "somewhere")
     error = error_of(problem)

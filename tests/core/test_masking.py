@@ -7,6 +7,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.core.masking import MASK, secrets_pattern, without_quotes
 
@@ -20,8 +21,8 @@ KEYS = ['Zk-9fQ/x+tr"e', "plainkey-0123456789", "schlüssel/mit ä+1"]
 
 
 @pytest.mark.req("TF-50")
-@pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize(
+@every_row("key", KEYS)
+@every_row(
     "spell",
     [
         str,
@@ -45,9 +46,9 @@ def test_a_key_is_masked_in_every_spelling(key, spell):
 
 
 @pytest.mark.req("TF-50")
-@pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode])
-@pytest.mark.parametrize("before", ["", "a", "ab", "abc", "user:"])
+@every_row("key", KEYS)
+@every_row("encode", [b64encode, urlsafe_b64encode])
+@every_row("before", ["", "a", "ab", "abc", "user:"])
 def test_a_key_in_base64_is_masked_wherever_it_begins(key, encode, before):
     written = encode(f"{before}{key}:tail".encode()).decode()
     assert MASK in mask(f"Basic {written}", KEYS)

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.core.json import dumps, loads
 from toolbridge.core.messages import Text
@@ -64,12 +65,12 @@ SECRETS = [
 GIVEN = ["open-sesame", "short", 'quo"ted-secret']
 
 
-@pytest.mark.parametrize(("text", "expected"), SECRETS)
+@every_row(("text", "expected"), SECRETS)
 def test_a_secret_is_redacted(text, expected):
     assert Redactor(GIVEN).text(text) == expected
 
 
-@pytest.mark.parametrize(("text", "expected"), SECRETS)
+@every_row(("text", "expected"), SECRETS)
 def test_every_cut_of_a_secret_gives_the_same_text(text, expected):
     redactor = Redactor(GIVEN)
     for at in range(len(text) + 1):
@@ -86,7 +87,7 @@ def test_a_secret_is_masked_where_it_begins_and_gone_from_the_rest():
     assert pieces == ["the key [redacted]", "", "", " is", " old"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     [
         "task-force, risk_assessment, desk-1 and disk_2", "sk-learn in sk-SK", "a mask_layer", "pk-a",
@@ -101,7 +102,7 @@ def test_ordinary_words_stay(text):
     assert Redactor(GIVEN).text(text) == text
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("value", "expected"),
     [
         ({"api_key": "x", "a": 1}, {"api_key": MASK, "a": 1}),
@@ -225,7 +226,7 @@ def test_json_stays_json_when_it_is_redacted_as_text(value):
     assert loads(Redactor().text(dumps(value))) is not NotImplemented
 
 
-@pytest.mark.parametrize(
+@every_row(
     "unit",
     [
         "sk_", "sk-", "token=", 'token="', "token='", 'token=\\"', "a://b:", "://", "bearer ", "?key=",
@@ -236,12 +237,9 @@ def test_json_stays_json_when_it_is_redacted_as_text(value):
 def test_no_text_takes_more_than_linear_time(unit):
     def took(n):
         text = unit * (n // len(unit))
-        best = 9.0
-        for _ in range(2):
-            started = time.thread_time()  # the machine may be busy with something else
-            Redactor().text(text)
-            best = min(best, time.thread_time() - started)
-        return best
+        started = time.thread_time()  # the machine may be busy with something else
+        Redactor().text(text)
+        return time.thread_time() - started
 
-    # What grows with the square takes 64 times as long.
-    assert took(64_000) < 24 * took(8_000) + 0.05
+    # What grows with the square takes 64 times as long. A busy machine may disturb one trial.
+    assert any(took(64_000) < 24 * took(8_000) + 0.05 for _ in range(3))

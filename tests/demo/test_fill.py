@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.demo.facts import PromptFacts
 from toolbridge.demo.fill import Filler, fill, maybe_from_prompt
@@ -10,7 +11,7 @@ def filled(schema, words="", **more):
     return fill(schema, Filler(PromptFacts(words), **more))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("schema", "value"),
     [
         ({"type": "string"}, "demo"),

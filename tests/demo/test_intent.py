@@ -1,4 +1,5 @@
 import pytest
+from tests.tables import every_row
 
 from toolbridge.demo.intent import ListFiles, ReadFile, RunCommand, WriteFile, read_intents
 
@@ -39,12 +40,12 @@ WRITES = [
 ]
 
 
-@pytest.mark.parametrize(("words", "path", "content"), WRITES)
+@every_row(("words", "path", "content"), WRITES)
 def test_a_file_is_written_however_it_is_said(words, path, content):
     assert read_intents(words) == [[WriteFile(path, content)]]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("words", "intent"),
     [
         ("run `ls -la`", RunCommand("ls -la")),

@@ -1,5 +1,6 @@
 import pytest
 from tests.demo.kits import CLAUDE_CODE, CODEX, GEMINI_CLI, OPENCODE, WEATHER, called, obj, string
+from tests.tables import every_row
 
 from toolbridge.core.messages import Tool, ToolChoice
 
@@ -48,8 +49,8 @@ def test_no_tool_is_called_for_nothing(words):
     assert called(words, tools=TOOLS) == []
 
 
-@pytest.mark.parametrize("tools", [CLAUDE_CODE, CODEX, GEMINI_CLI, OPENCODE])
-@pytest.mark.parametrize(
+@every_row("tools", [CLAUDE_CODE, CODEX, GEMINI_CLI, OPENCODE])
+@every_row(
     "words",
     [
         "Explain what an agent is",

@@ -14,6 +14,7 @@ from tests.dialects.cases import (
     load,
     read,
 )
+from tests.tables import every_row
 
 DISPUTED = disputed()
 
@@ -35,7 +36,7 @@ def wrong(cases: list[dict], cut: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.req("CB-30", "CB-31")
-@pytest.mark.parametrize("cut", CUTS)
+@every_row("cut", CUTS)
 @pytest.mark.parametrize("dialect", OURS)
 def test_every_hard_case_is_read_right(dialect, cut):
     cases = [c for c in OURS[dialect] if is_hard(c) and c["id"] not in DISPUTED]
@@ -54,7 +55,7 @@ NEEDS_ITS_NAME = {
 }
 
 
-@pytest.mark.parametrize("cut", ["whole", "by char"])
+@every_row("cut", ["whole", "by char"])
 @pytest.mark.parametrize("dialect", OURS)
 def test_what_is_seen_is_enough_to_know_the_dialect(dialect, cut):
     cases = [
@@ -65,13 +66,13 @@ def test_what_is_seen_is_enough_to_know_the_dialect(dialect, cut):
     assert wrong(cases, cut) == {}
 
 
-@pytest.mark.parametrize("dialect", OURS)
+@every_row("dialect", OURS)
 def test_every_case_of_the_matrix_is_read_right_where_recovery_is_a_choice(dialect):
     cases = [c for c in OURS[dialect] if not is_hard(c) and c["provenance"] == "authored"]
     assert wrong(cases, "by char") == {}
 
 
-@pytest.mark.parametrize("cut", CUTS[1:])
+@every_row("cut", CUTS[1:])
 @pytest.mark.parametrize("dialect", OURS)
 def test_a_cut_changes_nothing(dialect, cut):
     for case in OURS[dialect]:

@@ -1,11 +1,12 @@
 """Answers that the provider constrains to the union of calls and text."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core import events as ev
 from toolbridge.core.fold import collect
 from toolbridge.core.messages import Tool
-from toolbridge.dialects.constrained import constrained_reader
+from toolbridge.dialects.constrained import constrained_reader, tagged_calls, union_schema
 from toolbridge.dialects.reader import TextReader
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -45,8 +46,8 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said", "calls"), CASES)
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@every_row(("text", "said", "calls"), CASES)
+@every_row("size", [1, 2, 3, 7, 1000])
 def test_every_form_is_read_at_every_cut(text, said, calls, size):
     message = read(text, size)
     assert message.text == said
@@ -73,3 +74,31 @@ def test_text_arrives_while_it_is_written():
 
 def test_broken_text_is_shown_and_not_lost():
     assert read('{"text": "a\nb"}').text.startswith("a")
+
+
+def call_of(tool, arguments, key="parameters"):
+    properties = {"name": {"type": "string", "enum": [tool]}, key: arguments}
+    return {
+        "type": "object", "properties": properties, "required": ["name", key],
+        "additionalProperties": False,
+    }  # fmt: skip
+
+
+def test_the_schema_of_a_call_has_the_tools_own_schema_without_references():
+    """Neither `$schema` nor a reference means anything inside of another document."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {"city": {"$ref": "#/$defs/City"}},
+        "$defs": {"City": {"type": "string"}},
+    }
+    tools = [Tool("get_weather", schema=schema)]
+    call = call_of("get_weather", CITY)
+    assert union_schema(tools, forced=True, parallel=False) == call
+    several = {"type": "array", "items": call, "minItems": 1, "maxItems": 8}
+    text = {
+        "type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"],
+        "additionalProperties": False,
+    }  # fmt: skip
+    assert union_schema(tools, forced=False, parallel=True) == {"anyOf": [call, several, text]}
+    assert tagged_calls(tools).schema == call_of("get_weather", CITY, "arguments")

@@ -1,6 +1,6 @@
 """Thoughts in tags are found at the beginning of an answer without tools, whatever the cut."""
 
-import pytest
+from tests.tables import every_row
 
 from toolbridge.core.draft import Draft
 from toolbridge.core.fold import collect
@@ -16,8 +16,8 @@ def through(text: str, size: int, end: str = "end"):
     return [said for event in events for said in gate.feed(event)]
 
 
-@pytest.mark.parametrize("size", [1, 3, 7, 1000])
-@pytest.mark.parametrize(
+@every_row("size", [1, 3, 7, 1000])
+@every_row(
     ("text", "thinking", "said"),
     [
         ("<think>hm</think>hello", "hm", "hello"),

@@ -5,6 +5,7 @@ import re
 from contextlib import suppress
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.messages import (
     Call,
@@ -50,14 +51,14 @@ CALLS = [
 THAT_CALL = [name for name in names() if load(name).marks]
 
 
-@pytest.mark.parametrize("dialect", THAT_CALL)
+@every_row("dialect", THAT_CALL)
 def test_what_a_dialect_writes_it_reads_again(dialect):
     reading = read_text(load(dialect).render.calls(CALLS), TOOLS, dialect=dialect)
     assert [(c.name, c.arguments) for c in reading.calls] == [(c.name, c.arguments) for c in CALLS]
     assert reading.content.strip() == ""
 
 
-@pytest.mark.parametrize("dialect", names())
+@every_row("dialect", names())
 def test_a_result_holds_what_the_tool_said(dialect):
     written = load(dialect).render.results([ResultText("get_weather", "call00001", "sunny")])
     assert "sunny" in written
@@ -98,7 +99,7 @@ def test_the_tools_are_listed_as_the_template_of_the_model_lists_them(dialect, l
 
 
 @pytest.mark.req("CB-29")
-@pytest.mark.parametrize("dialect", names())
+@every_row("dialect", names())
 def test_the_prompt_names_every_tool_with_its_schema(dialect):
     described = described_tools(tool_prompt(TOOLS, dialect))
     assert described[0] == {
@@ -110,7 +111,7 @@ def test_the_prompt_names_every_tool_with_its_schema(dialect):
 
 
 @pytest.mark.req("CB-29")
-@pytest.mark.parametrize("dialect", THAT_CALL)
+@every_row("dialect", THAT_CALL)
 def test_the_example_in_the_prompt_is_a_call_of_the_dialect(dialect):
     prompt = tool_prompt([Tool("get_weather", schema={"properties": {"city": {}}})], dialect)
     example = prompt.split("filled in:\n\n")[1].split("\n\nYou may use")[0]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.dialects.cases import OWN, load, tools_of
 from tests.properties.grammar import check
+from tests.tables import every_row
 from tests.work import calls_made
 
 from toolbridge.core import events as ev
@@ -171,7 +172,7 @@ def test_a_number_waits_until_it_is_whole():
     assert calls(flat(said))[0].arguments == {"n": 12}
 
 
-@pytest.mark.parametrize("case", load(OWN), ids=lambda case: case["id"])
+@every_row("case", load(OWN), ids=lambda case: case["id"])
 def test_joined_deltas_are_the_arguments(case):
     reader = TextReader(tools_of(case), dialect=case["dialect"])
     events = reader.feed(case["input"]) + reader.close()
@@ -449,8 +450,8 @@ UNITS = [
 ]
 
 
-@pytest.mark.parametrize("size", [16, 10**9])
-@pytest.mark.parametrize("unit", UNITS)
+@every_row("size", [16, 10**9])
+@every_row("unit", UNITS)
 def test_the_work_grows_with_the_text_and_not_with_its_square(unit, size):
     def read(count):
         reader, text = TextReader(TOOLS), unit * count
@@ -458,7 +459,7 @@ def test_the_work_grows_with_the_text_and_not_with_its_square(unit, size):
             reader.feed(text[at : at + size])
         reader.close()
 
-    once, twice = (calls_made(lambda n=n: read(n)) for n in (400, 800))
+    once, twice = (calls_made(lambda n=n: read(n)) for n in (150, 300))
     assert twice <= 2.3 * once + 100
 
 

@@ -1,6 +1,7 @@
 """Raw texts, by the schema of their parameter, and literals as models write them."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.messages import Tool
 from toolbridge.dialects.engines.literals import Unreadable, literal
@@ -36,7 +37,7 @@ def test_a_reference_to_itself_says_nothing():
     assert types_of({"$ref": "#/a"}, {"a": {"$ref": "#/a"}}) == frozenset()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("raw", "types", "value"),
     [
         ("123", {"string"}, "123"),

@@ -2,6 +2,7 @@
 
 import pytest
 from tests.dialects.cases import CUTS, completed, pieces, same
+from tests.tables import every_row
 
 from toolbridge.core.fold import collect
 from toolbridge.core.messages import Call, Tool
@@ -155,8 +156,8 @@ def in_company(dialect: str) -> dict[str, tuple[str, str, str, list[Call]]]:
 
 
 @pytest.mark.req("CB-30", "CB-31")
-@pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize("dialect", RUNNING)
+@every_row("cut", CUTS)
+@every_row("dialect", RUNNING)
 def test_a_call_is_read_in_any_company(dialect, cut):
     wrong = {}
     for title, (text, words, thoughts, calls) in in_company(dialect).items():
@@ -167,16 +168,16 @@ def test_a_call_is_read_in_any_company(dialect, cut):
     assert wrong == {}
 
 
-@pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize("dialect", DIALECTS)
+@every_row("cut", CUTS)
+@every_row("dialect", DIALECTS)
 def test_several_calls_are_several_calls(dialect, cut):
     reading = read(written(dialect, PARIS, TWICE, NOW), dialect, cut)
     assert (reading.content, said(reading.calls)) == ("", said([PARIS, TWICE, NOW]))
     assert len({call.id for call in reading.calls}) == 3
 
 
-@pytest.mark.parametrize("name", ["Get_Weather", "functions.get_weather", "GET_WEATHER"])
-@pytest.mark.parametrize("dialect", DIALECTS)
+@every_row("name", ["Get_Weather", "functions.get_weather", "GET_WEATHER"])
+@every_row("dialect", DIALECTS)
 def test_a_name_may_differ_in_case_and_namespace(dialect, name):
     reading = read(written(dialect, Call("call00001", name, {"city": "Paris"})), dialect)
     assert said(reading.calls) == [("get_weather", {"city": "Paris"}, "")]
@@ -195,7 +196,7 @@ def test_tokens_that_end_a_turn_are_no_text_at_the_end(dialect):
     assert wrong == {}
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@every_row("dialect", DIALECTS)
 def test_a_token_in_a_sentence_is_text(dialect):
     for stop in STOPS:
         text = f'The tokens {stop} and `{stop}` end it, so does "{stop}".'
@@ -236,7 +237,7 @@ def test_wherever_the_stream_is_cut_the_pieces_change_nothing(dialect):
         assert (by_char.content, said(by_char.calls)) == (whole.content, said(whole.calls))
 
 
-@pytest.mark.parametrize("dialect", RUNNING)
+@every_row("dialect", RUNNING)
 def test_a_call_in_a_thought_that_nothing_closes_is_a_call(dialect):
     prose = load(dialect).reader
     mark = next((m for m in prose.drafts if m in written(dialect, PARIS)), "")
@@ -251,7 +252,7 @@ def test_a_call_in_a_thought_that_nothing_closes_is_a_call(dialect):
         assert reading.reasoning.endswith(f"I speak of {mark} first.")
 
 
-@pytest.mark.parametrize("dialect", RUNNING)
+@every_row("dialect", RUNNING)
 def test_an_unknown_tool_behind_a_call_is_text(dialect):
     text = written(dialect, PARIS)
     other = written(dialect, Call("call00009", "no_such_tool", {"city": "Rome"}))
@@ -295,7 +296,7 @@ def test_the_beginning_of_a_mark_in_a_sentence_is_text(dialect):
                 assert read(thought, dialect, "by char") == Reading("Hello.", text)
 
 
-@pytest.mark.parametrize("dialect", RUNNING)
+@every_row("dialect", RUNNING)
 def test_a_call_that_lacks_nothing_but_its_end_mark_is_one(dialect):
     text = written(dialect, Call("call00001", "get_weather", {"city": "Paris"})).rstrip()
     readers = (reader for readers in load(dialect).reader.calls.values() for reader in readers)
@@ -307,8 +308,8 @@ def test_a_call_that_lacks_nothing_but_its_end_mark_is_one(dialect):
         ]
 
 
-@pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize("dialect", DIALECTS)
+@every_row("cut", CUTS)
+@every_row("dialect", DIALECTS)
 def test_a_text_that_is_cut_is_kept_as_far_as_it_came(dialect, cut):
     text = written(dialect, Call("call00001", "get_weather", {"city": "hello world"}))
     reading = read(text[: text.rindex("rld")], dialect, cut)

@@ -1,6 +1,7 @@
 """By schema: what is changed into what, and what is left alone."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.healing import heal
 from toolbridge.healing.names import heal_choice, heal_key, heal_name
@@ -20,7 +21,7 @@ UNIT = {"type": "string", "enum": ["celsius", "fahrenheit", "none"]}
 
 
 @pytest.mark.req("PX-X4")
-@pytest.mark.parametrize(
+@every_row(
     ("schema", "before", "after"),
     [
         (INTEGER, "3", 3),
@@ -261,8 +262,8 @@ SHORT_CUTS = [
 ]
 
 
-@pytest.mark.parametrize("schema", SHORT_CUTS)
-@pytest.mark.parametrize("value", ["x", "none", 3, 3.0, 3.5, True, None, [], ["x"], {}, {"n": 1}])
+@every_row("schema", SHORT_CUTS)
+@every_row("value", ["x", "none", 3, 3.0, 3.5, True, None, [], ["x"], {}, {"n": 1}])
 def test_the_short_cut_never_says_more_than_the_long_way(schema, value):
     assert not is_plain(value, schema) or Schema({}).fits(value, schema)
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.tables import every_row
 from tests.work import calls_made
 
 from toolbridge.core.json import loads
@@ -39,7 +40,7 @@ objects = st.dictionaries(st.sampled_from(["city", "days", "note", "x_y"]), valu
 
 
 @pytest.mark.req("PX-24", "PX-25", "PX-26", "PX-27", "PX-28", "PX-X4")
-@pytest.mark.parametrize("case", TEXTS, ids=lambda case: case["id"])
+@every_row("case", TEXTS, ids=lambda case: case["id"])
 def test_case(case):
     assert heal(case["input"], case.get("schema")).value == case["expected"]
 
@@ -51,8 +52,8 @@ def test_name(case):
     assert heal_name(case["input"], case["tools"]) == case["expected"]
 
 
-@pytest.mark.parametrize("case", CONTROLS, ids=lambda case: case["id"])
-@pytest.mark.parametrize("level", [0, 1, 2, 3])
+@every_row("case", CONTROLS, ids=lambda case: case["id"])
+@every_row("level", [0, 1, 2, 3])
 def test_controls_are_not_touched_at_any_level(case, level):
     healing = heal(case["input"], case.get("schema"), level=level)
     assert healing == Healing(loads(case["input"]))
@@ -322,7 +323,7 @@ def _work(text: str) -> int:
     return calls_made(lambda: heal(text, schema))
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@every_row("name", HOSTILE)
 def test_twice_the_text_takes_about_twice_the_work(name):
     assert _work(HOSTILE[name](16_000)) <= 2.3 * _work(HOSTILE[name](8_000)) + 100
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 from tests.work import calls_made
 
 from toolbridge.core import events as ev
@@ -117,9 +118,7 @@ def test_other_values_wait_until_they_are_whole_and_fit():
     assert seen == ['{"city": "x"', ', "days": 12', ', "unit": "celsius", "city": "', "y"]
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in CASES if c.get("kind") != "name"], ids=lambda c: c["id"]
-)
+@every_row("case", [c for c in CASES if c.get("kind") != "name"], ids=lambda c: c["id"])
 def test_every_case_keeps_its_promises(case):
     tool = Tool("t", schema=case.get("schema") or {})
     whole = healed(answer([case["input"]], name="t"), (tool,))
@@ -136,9 +135,7 @@ def test_every_case_keeps_its_promises(case):
     assert collect(whole).calls == (call,)
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in CASES if c.get("kind") != "name"], ids=lambda c: c["id"]
-)
+@every_row("case", [c for c in CASES if c.get("kind") != "name"], ids=lambda c: c["id"])
 def test_the_stream_and_the_whole_text_heal_alike(case):
     tool = Tool("t", schema=case.get("schema") or {})
     healing = heal(case["input"], case.get("schema"), words=False)

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
@@ -44,7 +45,7 @@ def test_every_step_is_used():
     assert {name for name in vars(steps) if name.isupper()} - words == set()
 
 
-@pytest.mark.parametrize("name", sorted(NAMES - IN_STRUCTURED_STREAMS - IN_ANSWERS))
+@every_row("name", sorted(NAMES - IN_STRUCTURED_STREAMS - IN_ANSWERS))
 def test_the_example_is_healed_by_its_step(name):
     schema = {**SCHEMA, "required": ["path", "line"]} if name == steps.BY_POSITION else SCHEMA
     healing = heal(example(name), schema, level=max(2, *levels(name)))

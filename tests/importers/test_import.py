@@ -201,6 +201,12 @@ def test_litellm():
     check(toml)
 
 
+def test_a_field_beside_the_deployment_of_litellm_is_noted():
+    entry = {"model_name": "a", "litellm_params": {"model": "openai/gpt-5.5"}, "team": "blue"}
+    *_, notes = imported(json.dumps({"model_list": [entry]}), "config.yaml")
+    assert notes == {"model_list.0.team": "has no equivalent; not carried"}
+
+
 def test_claude_code_router():
     gateway, tables, toml, notes = imported(CCR)
     assert gateway == "claude-code-router"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.core.messages import OutputFormat, Request, Text, Tool, Turn
@@ -74,7 +75,7 @@ SUBAGENT = {
 }
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("case", "kind"),
     [
         pytest.param(case, kind, id=f"{kind}: {name}")

@@ -4,6 +4,7 @@ import json
 import time
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.config import ProviderConfig
@@ -191,7 +192,7 @@ def problem_of(provider, api, status, headers, body) -> Problem:
     return rejected(Reply(status, headers), json.dumps(body).encode(), route).problem
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("provider", "api", "status", "headers", "body", "failure"),
     REJECTIONS,
     ids=[f"{row[0]}-{row[2]}-{row[5]}-{at}" for at, row in enumerate(REJECTIONS)],

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.policy import model_table
 from toolbridge.policy.model_facts import KnownModel
@@ -49,7 +50,7 @@ def test_there_are_sixty_models_of_eight_providers():
     assert len(PROVIDERS) >= 8
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: "/".join(row[:2]))
+@every_row("row", ROWS, ids=lambda row: "/".join(row[:2]))
 def test_a_known_model_is_looked_up(row):
     known = find_in_table(row[0], row[1])
     assert known is not None

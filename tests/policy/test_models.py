@@ -1,6 +1,7 @@
 """Which model a name means."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.errors import UnknownModel
 from toolbridge.policy.models import (
@@ -54,7 +55,7 @@ FOUND = ModelFacts(
 
 
 @pytest.mark.req("PX-X8")
-@pytest.mark.parametrize(
+@every_row(
     ("name", "address"),
     [
         ("claude-sonnet-4-5", "ollama/qwen3:8b"),

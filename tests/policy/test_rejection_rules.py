@@ -5,6 +5,7 @@ import copy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.core.messages import Problem
 from toolbridge.policy.corrections import apply
@@ -45,7 +46,7 @@ def calls(*ids: str, **fields) -> dict:
     return {"role": "assistant", "content": "", "tool_calls": made, **fields}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "given", "left"),
     [
         # OpenAI

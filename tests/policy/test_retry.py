@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.core.errors import KINDS
 from toolbridge.core.messages import Problem
@@ -21,7 +22,7 @@ TRANSIENT = {
 
 
 @pytest.mark.req("CL-05", "CL-09")
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@every_row("kind", sorted(KINDS))
 def test_only_what_passes_by_itself_is_worth_another_try(kind):
     assert is_permanent(Problem(kind, "x")) is (kind not in TRANSIENT)
 

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.core.codec import Target
@@ -119,9 +120,9 @@ REJECTED = [
 
 
 @pytest.mark.req("PX-19", "PX-X1")
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("by_itself", [False, True])
-@pytest.mark.parametrize("setting", ["auto", "drop", "reject"])
+@every_row("mode", MODES)
+@every_row("by_itself", [False, True])
+@every_row("setting", ["auto", "drop", "reject"])
 def test_an_incapable_model_is_rejected_spared_or_left_alone(setting, by_itself, mode):
     request = asking(mode)
 

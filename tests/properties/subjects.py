@@ -1,11 +1,13 @@
 """What the laws are about: every codec, what it writes, and every stored input."""
 
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from tests import transcript
 from tests.properties.grammar import run
 from tests.strategies import MODEL
+from tests.tables import TableRow, check_rows
 
 from toolbridge import codecs
 from toolbridge.core import events as ev
@@ -49,7 +51,21 @@ def _inputs() -> Iterator[object]:
 
 
 INPUTS = list(_inputs())
-every_input = pytest.mark.parametrize(("codec", "data"), INPUTS)
+
+
+def every_input(check: Callable[[Codec, bytes], None]) -> object:
+    """Call a test for every stored input: one test per codec, one row per input."""
+
+    @every_codec
+    @functools.wraps(check)
+    def checked(codec: Codec) -> None:
+        inputs = [param for param in INPUTS if param.values[0] is codec]
+        assert inputs
+        rows = [TableRow(param.id, {"data": param.values[1]}) for param in inputs]
+        check_rows(functools.partial(check, codec), rows)
+
+    del checked.__wrapped__  # whose parameters pytest would ask for
+    return checked
 
 
 def inputs_of(codec: Codec) -> list[bytes]:

@@ -15,6 +15,7 @@ from tests.examples import examples
 from tests.properties.request_bodies import BODIES, body
 from tests.properties.test_same_api_requests import captures
 from tests.strategies import requests
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.core.codec import Target
@@ -71,8 +72,8 @@ def atoms(value, name) -> Counter:
     return Counter([repr(value)])
 
 
-@pytest.mark.parametrize(("api", "target"), PAIRS)
-@pytest.mark.parametrize("mode", MODES)
+@every_row(("api", "target"), PAIRS)
+@every_row("mode", MODES)
 def test_each_difference_of_a_rich_request_is_explained(api, target, mode):
     check(compared(api, json.dumps(body(api)).encode(), target, mode))
 

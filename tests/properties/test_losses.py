@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.properties.subjects import CODECS, INPUTS, decoded
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.core import events as ev
@@ -71,7 +72,7 @@ def losses(codec, data: bytes) -> dict[str, set[str]]:
     return {api: lost for api, lost in found.items() if lost}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("codec", "data", "expected"),
     [pytest.param(*p.values, SPECIAL.get(p.id, {}), id=p.id) for p in INPUTS],
 )
@@ -87,7 +88,7 @@ def recordings() -> Iterator[object]:
             yield pytest.param(codecs.load(api), body, id=str(path.relative_to(RECORDED)))
 
 
-@pytest.mark.parametrize(("codec", "data"), list(recordings()))
+@every_row(("codec", "data"), list(recordings()))
 def test_a_recorded_answer_of_a_real_server_loses_nothing(codec, data):
     assert any(isinstance(event, ev.Started) for event in decoded(codec, [data]))
     measured = {"anthropic": {"answer.logprobs"}} if b'"logprobs":[{' in data else {}

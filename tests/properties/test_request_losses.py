@@ -9,6 +9,7 @@ import re
 import pytest
 from tests.properties.request_bodies import BODIES, at, body, objects
 from tests.properties.test_same_api_requests import captures
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.core.codec import Target
@@ -76,7 +77,7 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize(("api", "path"), PLACES)
+@every_row(("api", "path"), PLACES)
 def test_an_unknown_field_is_a_loss_under_the_clients_own_name(api, path):
     given = body(api)
     if api == "ollama" and path[:1] == ("format",):

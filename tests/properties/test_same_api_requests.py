@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.properties.request_bodies import BODIES, at, body, objects
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.core.codec import Target
@@ -128,7 +129,7 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize(("api", "path"), PLACES)
+@every_row(("api", "path"), PLACES)
 def test_an_unknown_field_arrives_wherever_it_stands(api, path):
     given = body(api)
     at(given, path)["xFuture"] = FUTURE

@@ -1,11 +1,20 @@
 """Attempts: when a request is sent again, and what is kept of the answer."""
 
+import asyncio
+
 import pytest
 
 from toolbridge.config import ProviderConfig
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Target
-from toolbridge.core.errors import Overloaded, Rejected, ToolbridgeError, Truncated, Unsupported
+from toolbridge.core.errors import (
+    Overloaded,
+    Rejected,
+    TimedOut,
+    ToolbridgeError,
+    Truncated,
+    Unsupported,
+)
 from toolbridge.core.messages import Problem, Text
 from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.models import Route
@@ -37,6 +46,13 @@ class Scripted:
         self.closed = True
 
 
+class Silent(Scripted):
+    """A source that returns its batches and then waits for ever."""
+
+    async def read(self):
+        return await super().read() or await asyncio.Event().wait()
+
+
 class Sendable:
     """A request whose answers are scripted, one source per attempt."""
 
@@ -44,9 +60,9 @@ class Sendable:
     streams = True
     needs_other_api = False
 
-    def __init__(self, *sources, retries=2, midstream_failure="event", lacks=()):
+    def __init__(self, *sources, retries=2, midstream_failure="event", lacks=(), **limits):
         config = ProviderConfig(
-            api="openai_chat", retries=retries, midstream_failure=midstream_failure
+            api="openai_chat", retries=retries, midstream_failure=midstream_failure, **limits
         )
         self.route = Route("local", config, "", Target("m"))
         self.sources = list(sources)
@@ -159,3 +175,25 @@ async def test_nothing_is_read_after_a_failure_even_if_the_provider_goes_on():
     source = Scripted(START, [ev.Failed(AT_ONCE)], [ev.TextDelta(0, "more")])
     assert await events_of(Sendable(source)) == [*START, ev.Failed(AT_ONCE)]
     assert await source.read() == [ev.TextDelta(0, "more")]
+
+
+@pytest.mark.parametrize("setting", ["first_byte_timeout", "total_timeout"])
+async def test_a_silent_provider_is_left_at_the_limit_of_its_settings(setting):
+    request = Sendable(Silent(), retries=0, **{setting: 0.01})
+    with pytest.raises(TimedOut, match=setting):
+        await events_of(request)
+    assert request.used[0].closed
+
+
+async def test_the_limit_of_the_first_content_ends_with_it():
+    request = Sendable(Silent(START), retries=0, first_byte_timeout=0.5, total_timeout=0.6)
+    *_, last = await events_of(request)
+    assert isinstance(last, ev.Failed)
+    assert "total_timeout" in last.problem.text
+
+
+async def test_only_a_stream_has_a_limit_of_its_first_content():
+    request = Sendable(Silent(), retries=0, first_byte_timeout=0.01, total_timeout=0.2)
+    request.streams = False
+    with pytest.raises(TimedOut, match="total_timeout"):
+        await events_of(request)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.structured.play import ACTION, REPLY, SCHEMAS, Play, called, play, spoken
+from tests.tables import every_row
 
 from toolbridge.core.json import loads
 from toolbridge.core.messages import Result
@@ -44,7 +45,7 @@ def test_parts_and_result_are_told_as_they_are_written():
         assert done.conversation.first_try
 
 
-@pytest.mark.parametrize("at", range(1, len(WHOLE) - 1, 3))
+@every_row("at", range(1, len(WHOLE) - 1, 3))
 def test_every_cut_in_two_gives_the_same(at):
     assert native(spoken(WHOLE, (at,))).names == native(spoken(WHOLE)).names
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.tables import every_row
 
 from toolbridge.core.json import JsonObject
 from toolbridge.structured.minimal import NoMinimal, minimal, with_diagnostics
@@ -77,7 +78,7 @@ SMALLEST = [
 
 
 @pytest.mark.req("TF-29", "TF-46")
-@pytest.mark.parametrize(("schema", "value"), SMALLEST)
+@every_row(("schema", "value"), SMALLEST)
 def test_the_smallest_value_fits(schema, value):
     fits = compile_schema(schema).fits
     assert minimal(schema, fits) == value

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 from tests.structured.play import REPLY, SCHEMAS, call, obj, play, result
+from tests.tables import every_row
 from tests.work import calls_made
 
 from toolbridge.core.json import dumps, loads
@@ -173,14 +174,14 @@ PROSE = {
 
 
 @pytest.mark.req("TF-51")
-@pytest.mark.parametrize("form", PROSE)
-@pytest.mark.parametrize("quoted", [EVIL, SENTINELS[1], SENTINELS[2], result(id="R9"), obj()])
+@every_row("form", PROSE)
+@every_row("quoted", [EVIL, SENTINELS[1], SENTINELS[2], result(id="R9"), obj()])
 def test_a_sentinel_that_is_quoted_in_prose_is_text(form, quoted):
     text = PROSE[form].format(quoted)
     assert everywhere(text) == [PlainText(text)]
 
 
-@pytest.mark.parametrize("form", [f for f in PROSE if "never" not in f and "goes on" not in f])
+@every_row("form", [f for f in PROSE if "never" not in f and "goes on" not in f])
 def test_after_a_quotation_the_next_line_may_call(form):
     text = PROSE[form].format(EVIL)
     assert opened(everywhere(f"{text}\n{call()}")) == ["T1"]
@@ -199,7 +200,7 @@ PLAIN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("before", PLAIN)
+@every_row("before", PLAIN)
 def test_a_frame_after_ordinary_words_is_a_frame(before):
     for kind in (call(), result(), obj()):
         assert len(opened(everywhere(before + kind))) == 1
@@ -228,7 +229,7 @@ def test_twice_the_prose_is_twice_the_work(part):
     def work(times: int) -> int:
         return calls_made(lambda: read(*(part * times)))
 
-    assert work(600) < 2.4 * work(300) + 500
+    assert work(300) < 2.4 * work(150) + 250
 
 
 # ── in a stream ──────────────────────────────────────────────────────────────

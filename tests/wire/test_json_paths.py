@@ -1,6 +1,6 @@
 """Fields as servers name them, found and changed in a body."""
 
-import pytest
+from tests.tables import every_row
 
 from toolbridge.wire.json_paths import REMOVED, edit, locate, locate_value, remove, value_at
 
@@ -18,7 +18,7 @@ BODY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "path"),
     [
         ("max_tokens", "max_tokens"),

@@ -1,4 +1,4 @@
-import pytest
+from tests.tables import every_row
 
 from toolbridge.wire.reply import ReplyReader, WholeBody
 from toolbridge.wire.sse import SseEvent
@@ -10,8 +10,8 @@ def read(data: bytes, size: int, *, arrays: bool = False):
     return [one for piece in pieces for one in reader.feed(piece)] + reader.close()
 
 
-@pytest.mark.parametrize("size", [1, 2, 100])
-@pytest.mark.parametrize(
+@every_row("size", [1, 2, 100])
+@every_row(
     ("data", "arrays", "expected"),
     [
         (b"data: 1\n\ndata: 2\n\n", False, [SseEvent(b"1"), SseEvent(b"2")]),

@@ -9,6 +9,8 @@ from toolbridge.wire.shapes import (
     decode_chunk,
     decode_request,
     leftovers,
+    unknown_keys,
+    unknown_names,
 )
 
 
@@ -138,6 +140,17 @@ def test_what_no_shape_lists_is_left_over():
         "new": {"x": [1]},
         "old": None,
     }
+
+
+def test_unknown_names_are_found_inside_of_objects_and_lists():
+    class Outer(msgspec.Struct):
+        turn: Turn
+        turns: list[Turn]
+
+    raw = b'{"a":1,"turn":{"role":"","b":2},"turns":[{"role":""},{"c":3},null,[]]}'
+    assert unknown_names(raw, Outer) == ("a", "turn.b", "turns.1.c")
+    assert unknown_names(b'{"turn":null,"turns":7}', Outer) == ()
+    assert unknown_keys({"a": 1, "turn": {"role": "", "b": 2}}, Outer) == ("a", "turn.b")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import cuts
+from tests.tables import every_row
 
 from toolbridge.core.errors import BrokenWire
 from toolbridge.wire.sse import SseEvent, SseReader, write_event
@@ -77,7 +78,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("data", "frames"), CASES)
+@every_row(("data", "frames"), CASES)
 def test_frames_are_the_same_however_the_network_cuts(data, frames):
     for pieces in every_cut(data):
         assert read(pieces) == frames, pieces

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.core.errors import BrokenWire
 from toolbridge.wire.sse import MAX_EVENT, SseReader
@@ -32,8 +33,8 @@ def test_a_part_is_an_event_by_itself(found):
     assert [f for part in parts for f in reader.feed(part)] == direct.feed(stream)
 
 
-@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n", b"\r\n\n"])
-@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@every_row("end", [b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n", b"\r\n\n"])
+@every_row("size", [1, 2, 3, 100])
 def test_every_line_end_ends_an_event(end, size):
     stream = b"data: a" + end + b"data: b" + end + b"data: c"
     splitter = WholeEvents()

@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.codecs.anthropic import CODEC
 from toolbridge.codecs.anthropic.signatures import own_signature
@@ -85,7 +86,7 @@ def test_what_the_path_says_wins():
 
 
 @pytest.mark.req("PX-01", "PX-02", "PX-03", "PX-04", "CB-02", "CB-03", "CL-02")
-@pytest.mark.parametrize(
+@every_row(
     ("block", "part"),
     [
         ({"type": "text", "text": ""}, Text("")),
@@ -399,7 +400,7 @@ def message(*blocks):
 
 
 @pytest.mark.req("CB-21")
-@pytest.mark.parametrize(
+@every_row(
     ("body", "where"),
     [
         ({"max_tokens": 1, "messages": HI}, "model"),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from tests.examples import examples
 from tests.strategies import answers
+from tests.tables import every_row
 
 from toolbridge.codecs.anthropic import CODEC
 from toolbridge.core import events as ev
@@ -355,7 +356,7 @@ def test_a_whole_body_has_all_blocks():
 
 
 @pytest.mark.req("PX-48", "CB-05", "PX-19", "CL-09")
-@pytest.mark.parametrize(
+@every_row(
     ("problem", "status", "type"),
     [
         (Problem("malformed_request", "x"), 400, "invalid_request_error"),
@@ -418,7 +419,7 @@ def test_clients_are_told_whether_to_ask_again(problem, headers):
     assert CODEC.encode_rejection(problem, "").headers == headers
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@every_row("kind", sorted(KINDS))
 def test_no_kind_of_problem_is_without_an_envelope(kind):
     body = json.loads(CODEC.encode_rejection(Problem(kind, "x"), "").body)
     assert body["error"]["type"]

@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.codecs.gemini.schemas import decode_schema, project
 
@@ -21,7 +22,7 @@ def nodes(schema):
         yield from nodes(node)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("schema", "expected"),
     [
         ({}, {}),

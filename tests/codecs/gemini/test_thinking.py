@@ -1,4 +1,4 @@
-import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.gemini.quirks import Quirks
 from toolbridge.codecs.gemini.thinking import encode_thinking
@@ -19,7 +19,7 @@ def budget(tokens):
     return {"thinkingBudget": tokens}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("quirks", "think", "config", "lost"),
     [
         (LEVEL, Think(), {}, []),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tests import strategies
 from tests.codecs.ollama import recordings
 from tests.properties import grammar
+from tests.tables import every_row
 
 from toolbridge.codecs.ollama.decode_stream import StreamDecoder
 from toolbridge.codecs.ollama.rejections import decode_rejection
@@ -54,14 +55,14 @@ def function(name, arguments=None, **rest):
 
 
 @pytest.mark.req("PX-50")
-@pytest.mark.parametrize("recording", recordings.ANSWERS, ids=lambda recording: recording.name)
+@every_row("recording", recordings.ANSWERS, ids=lambda recording: recording.name)
 def test_a_recorded_answer_is_legal_and_the_same_one_byte_at_a_time(recording):
     whole = decode(recording.body)
     slow = grammar.run(StreamDecoder(Ids("seed")), [bytes([byte]) for byte in recording.body])
     assert grammar.joined(slow) == grammar.joined(whole)
 
 
-@pytest.mark.parametrize("recording", recordings.ANSWERS, ids=lambda recording: recording.name)
+@every_row("recording", recordings.ANSWERS, ids=lambda recording: recording.name)
 def test_a_recorded_answer_cut_anywhere_is_never_a_success(recording):
     end = len(recording.body.rstrip(b"\n"))
     whole = decode(recording.body)
@@ -386,7 +387,7 @@ def test_a_recorded_rejection_is_understood(name, kind, text):
     assert (problem.kind, problem.text, problem.status) == (kind, text, recording.status)
 
 
-@pytest.mark.parametrize("recording", recordings.REJECTIONS, ids=lambda recording: recording.name)
+@every_row("recording", recordings.REJECTIONS, ids=lambda recording: recording.name)
 def test_every_recorded_rejection_has_words_and_its_status(recording):
     problem = decode_rejection(recording.status, recording.headers, recording.body)
     assert problem.status == recording.status

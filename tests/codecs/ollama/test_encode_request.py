@@ -1,4 +1,5 @@
 import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.ollama.encode_request import encode_request
 from toolbridge.core.codec import Target
@@ -195,7 +196,7 @@ def test_one_call_at_a_time_cannot_be_had():
 
 
 @pytest.mark.req("PX-10", "PX-20", "PX-21")
-@pytest.mark.parametrize(
+@every_row(
     ("target", "think", "sent", "lost"),
     [
         (TARGET, Think(), None, []),

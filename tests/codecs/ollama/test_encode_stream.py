@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests import strategies
 from tests.properties import grammar
+from tests.tables import every_row
 
 from toolbridge.codecs.ollama.decode_stream import StreamDecoder
 from toolbridge.codecs.ollama.encode_stream import StreamEncoder, encode_message, rfc3339
@@ -277,7 +278,7 @@ def test_a_problem_has_ollamas_status_and_envelope(problem, status, text):
     assert rejection.headers["x-request-id"] == "req_1"
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@every_row("kind", sorted(KINDS))
 def test_every_kind_of_problem_has_a_status(kind):
     assert 400 <= encode_rejection(Problem(kind, "x"), "").status < 600
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.codecs.openai_chat.streams import calls, chunk, decode, entry, message
+from tests.tables import every_row
 
 from toolbridge.core import events as ev
 from toolbridge.core.messages import Call, Text
@@ -49,7 +50,7 @@ ONE = [("f", {"p": 1}, "")]
 
 
 @pytest.mark.req("ZG-10", "ZG-11")
-@pytest.mark.parametrize(
+@every_row(
     ("frames", "expected"),
     {
         "one index, two ids": (

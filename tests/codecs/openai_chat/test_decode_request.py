@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.openai_chat.decode_request import decode_request
 from toolbridge.core.errors import MalformedRequest
@@ -22,7 +23,7 @@ def test_the_least_request_is_read():
     assert request.extra == {}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("fields", "where"),
     [
         ({"model": None}, "model"),

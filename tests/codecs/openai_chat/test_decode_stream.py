@@ -4,6 +4,7 @@ import pytest
 from tests.codecs.openai_chat import recordings
 from tests.codecs.openai_chat.streams import DONE, calls, chunk, decode, entry, frame, message
 from tests.properties import grammar
+from tests.tables import every_row
 
 from toolbridge.codecs.openai_chat.decode_stream import StreamDecoder
 from toolbridge.core import events as ev
@@ -23,7 +24,7 @@ def failure(data):
 
 
 @pytest.mark.req("PX-50")
-@pytest.mark.parametrize("recording", recordings.ANSWERS, ids=lambda recording: recording.name)
+@every_row("recording", recordings.ANSWERS, ids=lambda recording: recording.name)
 def test_a_recorded_answer_is_read(recording):
     events = decode(recording.body)
     whole = recording.name != "ollama_midstream/v1_chat"

@@ -1,4 +1,5 @@
 import pytest
+from tests.tables import every_row
 
 from toolbridge import providers
 from toolbridge.codecs.openai_chat.quirks import Quirks, read_quirks
@@ -30,7 +31,7 @@ def test_there_are_places_that_speak_this_api():
     assert {"groq", "deepseek", "openrouter", "vllm", "llamacpp"} <= set(PLACES)
 
 
-@pytest.mark.parametrize("name", PLACES)
+@every_row("name", PLACES)
 def test_the_quirks_of_every_place_exist(name):
     place = providers.load(name)
     read_quirks(place.quirks)

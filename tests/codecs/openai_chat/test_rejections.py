@@ -2,6 +2,7 @@ import json
 
 import pytest
 from tests.codecs.openai_chat import recordings
+from tests.tables import every_row
 
 from toolbridge.codecs.openai_chat.rejections import decode_rejection, encode_rejection
 from toolbridge.core.errors import KINDS
@@ -16,7 +17,7 @@ TOO_LONG = {
 }
 
 
-@pytest.mark.parametrize("recording", recordings.REJECTIONS, ids=lambda recording: recording.name)
+@every_row("recording", recordings.REJECTIONS, ids=lambda recording: recording.name)
 def test_a_recorded_rejection_has_its_status_and_its_words(recording):
     problem = decode_rejection(recording.status, recording.headers, recording.body)
     assert problem.status == recording.status
@@ -113,7 +114,7 @@ def test_a_problem_has_its_status_type_and_code(problem, status, type, code):
     }
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@every_row("kind", sorted(KINDS))
 def test_every_problem_can_be_told(kind):
     rejection = encode_rejection(Problem(kind, "no", where="messages.0.role"), "req_1")
     error = loads(rejection.body)["error"]

@@ -1,4 +1,5 @@
 import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.openai_chat.quirks import read_quirks
 from toolbridge.codecs.openai_chat.shapes import Detail
@@ -13,7 +14,7 @@ def ask(think, *, capabilities=None, tools=False, **quirks):
     return fields, [loss.what for loss in losses]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("think", "quirks", "fields", "losses"),
     [
         (Think(), {}, {}, []),

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.codecs.openai_responses import CODEC
@@ -53,8 +54,8 @@ def test_what_a_real_client_sends_goes_on_without_loss(body):
 
 
 @pytest.mark.req("CL-02")
-@pytest.mark.parametrize("body", bodies())
-@pytest.mark.parametrize("name", codecs.names())
+@every_row("body", bodies())
+@every_row("name", codecs.names())
 def test_what_a_real_client_sends_can_be_said_in_every_api(name, body):
     request = CODEC.decode_request(json.dumps(body).encode())
     sent = codecs.load(name).encode_request(request, Target(model="m"))

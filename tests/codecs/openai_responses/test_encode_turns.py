@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.openai_responses.decode_request import decode_request
 from toolbridge.codecs.openai_responses.encode_request import encode_request
@@ -68,7 +69,7 @@ def test_a_system_in_place_is_a_developer():
     assert said("system", Text("x"))[0]["role"] == "developer"
 
 
-@pytest.mark.parametrize(
+@every_row(
     "raw",
     [
         {"type": "message", "id": "msg_1", "role": "developer", "content": [{"type": "input_text", "text": "a"}]},
