@@ -59,6 +59,11 @@ class LearnedCorrections:
                 self._unread = False
                 self._merge(kept or b"[]")
 
+    async def refresh(self) -> None:
+        """Add what other processes have learned."""
+        if self._store is not None:
+            self._merge(await self._store.get(_SCOPE, _KEY) or b"[]")
+
     def _merge(self, kept: bytes) -> None:
         try:
             rows = _rows.decode(kept)

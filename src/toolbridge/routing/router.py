@@ -78,7 +78,7 @@ class Router:
         self.health = ProviderHealth()
         self._describer = self._open_describer() if config.describe_images else None
         self._slots: ServerSlots | None = None
-        self._calibration = Calibration()
+        self.calibration = Calibration()
         self._provider_counts = ProviderCounts(upstream)
         self.pause: Pause = asyncio.sleep
         """Waits before a retry."""
@@ -128,7 +128,7 @@ class Router:
         """Return the input tokens of `request` for a model, without asking its provider."""
         provider_config = self._provider_config(address)
         raw = estimate_request(request, family=_family(provider_config))
-        tokens, accuracy = self._calibration.apply(address, raw)
+        tokens, accuracy = self.calibration.apply(address, raw)
         sure = accuracy == "calibrated"
         if provider_config.counting == "auto":
             return TokenCount(tokens, raw, tokens, accuracy, sure)
@@ -282,7 +282,7 @@ class Router:
         if was_truncated(counted.tokens, actual, route.target.window):
             why = f"{route.provider} cut it to {actual} of about {counted.tokens} tokens"
             return (Loss("prompt", why),)
-        self._calibration.learn(route.address, counted.raw, actual)
+        self.calibration.learn(route.address, counted.raw, actual)
         return ()
 
 

@@ -40,6 +40,7 @@ from toolbridge.server.client_turn import MAX_HEADER, ClientTurn
 from toolbridge.server.created_keys import permitted_request
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.kept_requests import KeptRequests
+from toolbridge.server.shared_facts import SharedFacts
 from toolbridge.server.opaque_tokens import OpaqueTokens
 from toolbridge.server.passthrough import (
     TurnWriter,
@@ -71,13 +72,15 @@ class Gateway:
         self.router = Router(config, upstream, env)
         self.model_routes = self.router.model_routes
         self.client_headers = ClientHeaders(secret(config.key, env))
-        self._opaque_tokens = OpaqueTokens()
         self.state = state_dir(env)
         self.secrets = secrets_of(config, self.model_routes.provider_configs.values(), env)
         self.redactor = Redactor(self.secrets)
         self.engines = Engines(config, self.state, env)
         self.store = self.engines.store(self.redactor)
         self.router.sources.corrections.attach(self.store, has_values=self.engines.has_values)
+        self._is_shared = self.engines.is_shared or config.workers > 1
+        self._opaque_tokens = OpaqueTokens(self.store if self._is_shared else None)
+        self.learned = SharedFacts(self.router, self.store)
         self.stored_responses = StoredResponses(self.store)
         self.charges = Charges(self.engines.budgets, config.limits_offline)
         self.kept_requests = KeptRequests(config.explain_bytes)
@@ -103,14 +106,15 @@ class Gateway:
     async def open(self) -> None:
         """Load what earlier processes have learned about models, and find the default model."""
         await self.engines.check(self.store)
-        # A file that does not exist is not created before there is something to store.
-        await self.router.tool_modes.open(self.store, load=self.engines.has_values)
+        await self.learned.open(has_values=self.engines.has_values, shared=self._is_shared)
         await self.model_routes.discover()
 
     async def close(self) -> None:
         if self._recorder is not None:
             await self._recorder.close()
         await self.charges.close()
+        await self.learned.close()
+        await self._opaque_tokens.close()
         await self.router.close()
         await self.store.close()
 
@@ -221,7 +225,7 @@ class Gateway:
             )
             return AnswerAttempts(turn.passing, trace, self.router.pause)
         return self.router.attempts(
-            self._opaque_tokens.restore(stateless(request), exchange.caller),
+            await self._opaque_tokens.restored(stateless(request), exchange.caller),
             route,
             counted.tokens,
             attaches=turn.from_agent,
