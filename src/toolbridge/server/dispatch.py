@@ -233,6 +233,9 @@ def _rejection(request: IncomingRequest, problem: Problem) -> Rejection:
     if routes.is_stream(request.path):
         return routes.reject_stream(problem)
     found = codecs.load(routes.api_of(request)).encode_rejection(problem, request.id)
+    if problem.kind == "idempotency_conflict":
+        # SDKs of Anthropic and OpenAI repeat a 409, which would be the same again.
+        return Rejection(found.status, found.body, {"x-should-retry": "false"} | found.headers)
     if problem.retry_after is None:
         return found
     # Gemini's own envelope has the delay in the body only; clients of any API read the header.
