@@ -41,7 +41,7 @@ async def test_a_process_is_alive_while_it_has_work_and_a_moment_longer(stores, 
 async def test_a_killed_process_of_the_same_machine_is_dead_before_its_lease_ends(stores):
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)  # noqa: ASYNC220
     two = Presence(stores[1])
-    held = msgspec.msgpack.encode(presence._Lease(presence._machine(), process.pid))  # noqa: SLF001
+    held = msgspec.msgpack.encode(presence._Lease(presence._machine(), process.pid))
     await stores[0].put("processes", "there", held, seconds=60.0)
     assert await two.is_alive("there")
     process.kill()
@@ -52,7 +52,7 @@ async def test_a_killed_process_of_the_same_machine_is_dead_before_its_lease_end
     assert not await two.is_alive("there")
     process.wait()
     process.stdin.close()
-    elsewhere = msgspec.msgpack.encode(presence._Lease("another machine", process.pid))  # noqa: SLF001
+    elsewhere = msgspec.msgpack.encode(presence._Lease("another machine", process.pid))
     await stores[0].put("processes", "far", elsewhere, seconds=60.0)
     assert await two.is_alive("far")
     await two.close()

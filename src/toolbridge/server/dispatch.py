@@ -18,10 +18,11 @@ from toolbridge.core.errors import (
     WrongMethod,
 )
 from toolbridge.core.messages import Problem
-from toolbridge.server import resume_wishes, routes
+from toolbridge.server import routes
 from toolbridge.server.app import App
 from toolbridge.server.http import HttpExchange, IncomingRequest, cancelled_by_client
 from toolbridge.server.http_head import Head
+from toolbridge.server.kept_paths import keeps_answer
 from toolbridge.server.request_log import Entry
 from toolbridge.server.scopes import Receive, Scope, Send
 from toolbridge.store.notices import notice, report_fault
@@ -143,7 +144,7 @@ class Dispatcher:
             await app.guard.check(exchange)
             if exchange.path != _METRICS:
                 app.admit()
-        if resume_wishes.wants(exchange, app.config):
+        if keeps_answer(exchange, app.config):
             await self._resume(app, exchange, entry)
         else:
             await _route(exchange)(app, exchange, entry)
