@@ -39,8 +39,12 @@ async def model(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     """Answer with a long object that holds the number of the prompt again and again."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
-        size = int(re.search(rb"content-length: (\d+)", head, re.IGNORECASE)[1])
-        body = json.loads(await reader.readexactly(size))
+        if (size := re.search(rb"content-length: (\d+)", head, re.IGNORECASE)) is None:
+            writer.write(
+                b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+            )
+            return  # a list of models
+        body = json.loads(await reader.readexactly(int(size[1])))
         mark = re.search(r"number (\d+)", str(body["messages"]))[1]
         writer.write(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
@@ -75,7 +79,7 @@ class Reader:
 
     async def start(self) -> None:
         self._in, self._out = await asyncio.open_connection("127.0.0.1", self._port, limit=4096)
-        body = json.dumps({"prompt": f"number {self.number}", "limits": {}}).encode()
+        body = json.dumps({"prompt": f"number {self.number}", "mode": "sentinel"}).encode()
         self._out.write(
             b"POST /v1/stream HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n"
             b"content-length: %d\r\n\r\n%b" % (len(body), body)
@@ -103,11 +107,13 @@ class Reader:
 
 
 class Server:
-    def __init__(self, default: str, port: int, *, artifacts: bool = False) -> None:
+    def __init__(
+        self, default: str, port: int, *, artifacts: bool = False, first: str = ""
+    ) -> None:
         self._home = tempfile.TemporaryDirectory()
         config = Path(self._home.name) / "toolbridge.toml"
         config.write_text(
-            CONFIG.format(default=default, port=port, artifacts=str(artifacts).lower())
+            first + CONFIG.format(default=default, port=port, artifacts=str(artifacts).lower())
         )
         command = Path(sys.executable).parent / "toolbridge"
         self._process = subprocess.Popen(
@@ -125,10 +131,20 @@ class Server:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
 
+    @property
+    def cpu(self) -> float:
+        """Seconds of CPU time of all threads."""
+        return cpu_of(self._process.pid)
+
     def close(self) -> None:
         self._process.terminate()
         self._process.wait(20)
         self._home.cleanup()
+
+
+def cpu_of(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def slow_readers(count: int) -> bool:

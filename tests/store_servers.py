@@ -36,7 +36,8 @@ class RedisProcess:
 
     password = "a-pass/word:1"
 
-    def __init__(self) -> None:
+    def __init__(self, *, durable: bool = True) -> None:
+        self._durable = durable
         self.folder = Path(tempfile.mkdtemp(prefix="tb-redis-"))
         self.port = free_port()
         self.socket = self.folder / "s"
@@ -47,12 +48,17 @@ class RedisProcess:
     def url(self) -> str:
         return f"redis://:a-pass%2Fword%3A1@127.0.0.1:{self.port}/0"
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def start(self) -> None:
         self._process = subprocess.Popen(
             [
                 *(redis_program(), "--port", str(self.port), "--bind", "127.0.0.1"),
                 *("--unixsocket", str(self.socket), "--dir", str(self.folder)),
-                *("--requirepass", self.password, "--appendonly", "yes", "--appendfsync", "always"),
+                *("--requirepass", self.password, "--appendonly", "yes"),
+                *("--appendfsync", "always" if self._durable else "everysec"),
                 *("--save", "", "--logfile", str(self.folder / "log")),
             ],
             stdout=subprocess.DEVNULL,

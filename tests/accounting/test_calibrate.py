@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbridge.accounting.calibrate import Calibration
+from toolbridge.accounting.calibrate import Calibration, RatioState
 
 
 def taught(ratio, *, calls=10, noise=0.02, seed=1, learner=None):
@@ -94,3 +94,17 @@ def test_something_is_never_counted_as_nothing():
         learner.learn("m", 1000, 300)
     assert learner.apply("m", 1) == (1, "calibrated")
     assert learner.apply("m", 0) == (0, "calibrated")
+
+
+def test_another_process_goes_on_with_the_ratios_of_the_first():
+    first, second = Calibration(), Calibration(models=2)
+    for _ in range(4):
+        first.learn("a", 100, 150)
+    second.learn("a", 100, 300)
+    second.adopt(first.states())
+    assert second.states() == first.states()
+    assert second.apply("a", 100) == first.apply("a", 100) == (150, "calibrated")
+    first.adopt({"a": RatioState(9.0, 1, (9.0,), (1,))})  # fewer reports
+    assert first.apply("a", 100) == (150, "calibrated")
+    second.adopt({str(n): RatioState(2.0, 3, (2.0,) * 3, (9,)) for n in range(9)})
+    assert len(second) == 2

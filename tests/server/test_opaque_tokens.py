@@ -2,6 +2,7 @@
 
 from toolbridge.core.messages import Call, Message, Opaque, Request, Text, Thinking, Turn
 from toolbridge.server.opaque_tokens import OpaqueTokens
+from toolbridge.store.sqlite import SqliteStore
 
 SEAL = Opaque("gemini", "thought_signature", "s1")
 
@@ -46,3 +47,31 @@ def test_a_token_that_the_client_carries_is_known_by_its_maker():
     (found,) = kept.restore(history(thought), "me").turns[1].content
     assert [token.origin for token in found.opaque] == ["anthropic/p/a"]
     assert kept.restore(history(thought), "you") == history(thought)
+
+
+async def test_another_process_finds_the_tokens_in_the_store(tmp_path):
+    file = tmp_path / "x.sqlite"
+    secret = "sk_live_1234567890abcdef"
+    one, two = SqliteStore(file), SqliteStore(file)
+    first, second = OpaqueTokens(one), OpaqueTokens(two)
+    masked = Opaque("gemini", "thought_signature", secret)
+    parts = (
+        Thinking("hm", opaque=(Opaque("anthropic", "signature", "c2ln"),)),
+        Call("c1", "f", opaque=(Opaque("gemini", "thought_signature", "AbC="),)),
+        Call("c2", "f", opaque=(masked,)),
+    )
+    first.keep(Message(content=parts), "ada", "gemini/google/g")
+    await first.close()
+    asked = Request(
+        model="m",
+        turns=(Turn("assistant", (Thinking("hm"), Call("c1", "f"), Call("c2", "f"))),),
+    )
+    for caller, expected in (("ada", ["c2ln", "AbC=", None]), ("bob", [None, None, None])):
+        found = await second.restored(asked, caller)
+        tokens = [part.opaque for part in found.turns[0].content]
+        assert [kept[0].value if kept else None for kept in tokens] == expected
+    assert (await second.restored(asked, "ada")).turns[0].content[1].opaque[0].origin == (
+        "gemini/google/g"
+    )
+    for store in (one, two):
+        await store.close()

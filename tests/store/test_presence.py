@@ -29,7 +29,7 @@ async def test_a_process_is_alive_while_it_has_work_and_a_moment_longer(stores, 
         assert await two.is_alive(one.id)
         await asyncio.sleep(0.2)
     one.end()
-    while await two.is_alive(one.id):
+    while await two.is_alive(one.id):  # noqa: ASYNC110  the store tells nobody
         await asyncio.sleep(0.02)
     await one.begin()
     assert await two.is_alive(one.id)

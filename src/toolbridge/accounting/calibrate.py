@@ -98,7 +98,7 @@ class Calibration:
         return {model: ratio.state for model, ratio in self._ratios.items()}
 
     def adopt(self, kept: dict[str, RatioState]) -> None:
-        """Take over what another process knows better: it has seen more reports of the model."""
+        """Adopt the ratios of models for which another process has more reports."""
         for model, state in kept.items():
             known = self._ratios.get(model)
             if state.recent and (known is None or known.learned < state.learned):

@@ -40,7 +40,6 @@ from toolbridge.server.client_turn import MAX_HEADER, ClientTurn
 from toolbridge.server.created_keys import permitted_request
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.kept_requests import KeptRequests
-from toolbridge.server.shared_facts import SharedFacts
 from toolbridge.server.opaque_tokens import OpaqueTokens
 from toolbridge.server.passthrough import (
     TurnWriter,
@@ -51,6 +50,7 @@ from toolbridge.server.passthrough import (
 from toolbridge.server.request_fields import note_caller, session_of
 from toolbridge.server.request_log import Entry
 from toolbridge.server.rule_routes import choose_addresses, key_name, routing_headers
+from toolbridge.server.shared_facts import SharedFacts
 from toolbridge.server.stored_responses import StoredResponses, stateless
 from toolbridge.server.streaming import StreamReply, TranslatedWriter, Writer
 from toolbridge.state_dir import state_dir

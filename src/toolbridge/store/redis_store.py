@@ -18,7 +18,7 @@ import msgspec
 from toolbridge.core.redaction import Redactor
 from toolbridge.store import StoreUnavailable
 from toolbridge.store.database import Bounds
-from toolbridge.store.interface import READ_BYTES, Numbered
+from toolbridge.store.interface import MOST_ENTRIES, READ_BYTES, Numbered
 from toolbridge.store.local_copies import LocalCopies, LocalCopy, mark_of
 from toolbridge.store.log_waiters import LogWaiters
 from toolbridge.store.masked import masked
@@ -199,6 +199,11 @@ class RedisStore:
         self._local.append(scope, key, numbered, seconds)
         self._waiters.wake((scope, key))
         safe = await self._safe_entries(numbered, redacted)
+        for at in range(0, len(safe), MOST_ENTRIES):
+            await self._append(scope, key, safe[at : at + MOST_ENTRIES], seconds)
+
+    async def _append(self, scope: str, key: str, safe: list[Numbered], seconds: float) -> None:
+        """Write one batch, now or when the server is back."""
         while safe:
             batch: list[Value] = [safe[0][0], safe[-1][0], msgspec.msgpack.encode(safe)]
             step = self._step(APPEND, scope, key, batch, seconds)

@@ -1,0 +1,69 @@
+"""`store` and `ledger`: which addresses are accepted, and that no password is shown."""
+
+import pytest
+
+from toolbridge import config
+from toolbridge.config import secrets_of
+from toolbridge.core.errors import ConfigError
+from toolbridge.store_settings import ServerUrl
+
+
+def read(env=None, **given):
+    return config.read(config.ConfigSource(), env=env or {}, flags=given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"store": "redis://localhost"},
+        {"store": "rediss://user:pw@host:6380/1"},
+        {"store": "valkey://host"},
+        {"store": "unix:///run/redis.sock?db=1"},
+        {"ledger": "postgresql://a:b@host/db"},
+        {"ledger": "postgres:///db?host=/run/postgresql"},
+        {"ledger": "off"},
+    ],
+)
+def test_addresses_of_servers_are_accepted(given):
+    loaded = read(**given)
+    assert {name: getattr(loaded, name) for name in given} == given
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"store": "off"}, "store: must be"),
+        ({"store": "http://x"}, "redis:// or rediss://"),
+        ({"store": "redis://"}, "it has no host"),
+        ({"store": "redis://h:99999"}, "store: .*[Pp]ort"),
+        ({"store": "unix:"}, "no path"),
+        ({"ledger": "mysql://x"}, "postgresql:// or postgres://"),
+        ({"ledger": "$NONE"}, "the variable NONE is not set"),
+    ],
+)
+def test_others_are_refused_with_the_setting_and_the_reason(given, text):
+    with pytest.raises(ConfigError, match=text):
+        read(**given)
+
+
+def test_variables_set_them_and_an_address_may_be_in_a_variable_of_its_own():
+    env = {"TOOLBRIDGE_STORE": "$URL", "URL": "redis://:p%40ss@h", "TOOLBRIDGE_LEDGER": "off"}
+    loaded = read(env)
+    assert (loaded.store, loaded.ledger) == ("$URL", "off")
+    assert {"p%40ss", "p@ss"} <= set(secrets_of(loaded, (), env))
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://:pass@h:1/0", "redis://:***@h:1/0"),
+        ("redis://user:pass@h", "redis://user:***@h"),
+        ("redis://h?password=pass", "redis://h"),
+        ("postgresql://user@h/db", "postgresql://user@h/db"),
+        ("unix://:pass@/run/s?db=1", "unix://:***@/run/s"),
+    ],
+)
+def test_an_address_is_shown_without_its_password(url, shown):
+    found = ServerUrl(url)
+    assert found.shown == shown
+    assert "pass" not in found.without_password(f"cannot use {url}").replace("password", "")
