@@ -2,7 +2,6 @@
 
 import re
 from hashlib import blake2b
-from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -21,7 +20,6 @@ LONGEST_GRACE = 600.0
 LONGEST_KEY = 255
 _VARYING = ("anthropic-version", "anthropic-beta", "openai-beta", *REPEAT_HEADERS[1:])
 """Headers that a retry sends as the first request did."""
-Repeats: TypeAlias = Literal["retries", "any", "off"]
 
 
 class AnswerWish(msgspec.Struct, frozen=True):
