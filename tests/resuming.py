@@ -27,6 +27,8 @@ class PacedModel:
         self.left = 0
         """Requests whose connection the gateway has closed before their end."""
         self.steps = 0
+        self.sent = 0
+        """Words of the last answer."""
         self.status = 200
         self._changed = asyncio.Condition()
 
@@ -44,7 +46,7 @@ class PacedModel:
         gone = asyncio.create_task(line.gone())
         work = asyncio.create_task(self._answer(heard, line))
         done, _ = await asyncio.wait({gone, work}, return_when=asyncio.FIRST_COMPLETED)
-        if work not in done:
+        if work not in done or work.exception() is not None:
             self.left += 1
             work.cancel()
         gone.cancel()
@@ -60,6 +62,7 @@ class PacedModel:
                 await self._changed.wait_for(lambda n=n: self.steps > n)
             if heard.json.get("stream"):
                 await line.send(chunk({"content": word}))
+            self.sent = n
         if heard.json.get("stream"):
             end = f"data: {json.dumps({'choices': [], 'usage': USAGE})}\n\n"
             await line.send(chunk({}, "stop") + end + "data: [DONE]\n\n")
@@ -118,6 +121,10 @@ class Asker:
         self._leave.set()
         await self._task
         return self.so_far
+
+    def cancel(self) -> None:
+        """Send nothing; the request is only a pattern."""
+        self._task.cancel()
 
     async def reply(self) -> GatewayReply:
         return await self._task

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import threading
+import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -100,3 +101,55 @@ def test_claude_code_creates_a_file_with_an_ollama_behind(serve, tmp_path):
     assert done.file is not None, done.output
     assert done.file.strip() == WANT
     assert done.status == 0, done.output
+
+
+class DyingOllama(ScriptedOllama):
+    """A provider that dies in the middle of the session: between two turns, or inside an answer."""
+
+    def do_POST(self):
+        if self.server.dead:
+            self.close_connection = True
+            return
+        if self.path == "/api/show" or self.server.dies == "between turns":
+            super().do_POST()
+            self.server.dead = self.path != "/api/show"
+            return
+        self.rfile.read(int(self.headers["content-length"]))
+        self.server.dead = self.close_connection = True
+        begun = {"model": "m", "message": {"role": "assistant", "content": "I wri"}, "done": False}
+        self.send_response(200)
+        self.send_header("content-length", "100000")
+        self.end_headers()
+        self.wfile.write(json.dumps(begun).encode() + b"\n")
+
+
+@pytest.mark.parametrize("dies", ["between turns", "inside an answer"])
+def test_claude_code_finishes_its_task_while_its_provider_dies(serve, tmp_path, dies):
+    work = tmp_path / "work"
+    servers = [
+        ThreadingHTTPServer(("127.0.0.1", 0), handler) for handler in (DyingOllama, ScriptedOllama)
+    ]
+    asked = []
+    for server in servers:
+        server.work, server.dies, server.dead = work, dies, False
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    tables = "".join(
+        f'[providers.{name}]\napi = "ollama"\nretries = 0\n'
+        f'url = "http://127.0.0.1:{server.server_port}"\n'
+        for name, server in zip(("first", "second"), servers, strict=True)
+    )
+    try:
+        url = serve(f'[map]\ndefault = ["first/qwen3:8b", "second/qwen3:8b"]\n{tables}')
+        done = run(CLAUDE_CODE, url, work)
+        with urllib.request.urlopen(f"{url}/metrics") as found:
+            asked = found.read().decode().split("\n")
+    finally:
+        for server in servers:
+            server.shutdown()
+            server.server_close()
+    assert servers[0].dead
+    assert done.file is not None, done.output
+    assert done.file.strip() == WANT
+    assert done.status == 0, done.output
+    assert "Done." in done.output
+    assert any(line.startswith('toolbridge_failovers_total{provider="first"') for line in asked)

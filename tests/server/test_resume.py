@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from tests.raw_http import connect, read_all
 from tests.resuming import APIS, Asker, paced, until
 
 KEY = {"idempotency_key": "k-1"}
@@ -58,7 +59,7 @@ async def test_the_key_with_another_request_is_a_conflict_in_the_clients_api(api
         await model.allow()
         assert (await Asker(url, api, stream=True, **KEY).reply()).status == 200
         found = await Asker(url, api, stream=True, text="other", **KEY).reply()
-        assert found.status == 409
+        assert (found.status, found.headers["x-should-retry"]) == (409, "false")
         error = json.loads(found.body)["error"]
         text = error if isinstance(error, str) else error["message"]
         assert "this Idempotency-Key was used with another request; use a new one" in text
@@ -196,6 +197,72 @@ async def test_answers_belong_to_their_caller(tmp_path, monkeypatch):
             url, "anthropic", stream=True, x_api_key=alice, last_event_id=last
         ).reply()
         assert again.body == one.body
+
+
+@pytest.mark.parametrize("grace", ["0.3", ""])
+async def test_a_reader_that_does_not_read_delays_the_model_for_its_grace_only(grace):
+    async with paced() as (url, model):
+        model.words = [f"{n} " + "x" * 8000 + "\n" for n in range(900)]
+        await model.allow()
+        headers = {"idempotency_key": "k"} | ({"x_toolbridge_resume": grace} if grace else {})
+        stuck = Asker(url, "anthropic", stream=True, **headers)
+        stuck.cancel()
+        body = stuck.body
+        reader, writer = await connect(url)
+        lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        head = ["POST /v1/messages HTTP/1.1", "host: localhost", f"content-length: {len(body)}", *lines]
+        writer.write("\r\n".join([*head, "", ""]).encode() + body)
+        begun = await reader.read(100)
+        assert begun.startswith(b"HTTP/1.1 200")
+        second = Asker(url, "anthropic", stream=True, **headers)
+        if grace:
+            # The answer goes on without the reader that is stuck, also if nobody else reads.
+            await second.leave()
+            found = await Asker(url, "anthropic", stream=True, **headers).reply()
+        else:
+            found = await second.reply()  # the faster of two readers sets the pace
+        assert found.ended == "clean"
+        assert found.body.count(b" xxxx") == 900
+        assert model.requests == 1
+        writer.transport.abort()
+
+
+async def test_the_model_waits_for_a_reader_that_does_not_read():
+    async with paced() as (url, model):
+        model.words = [f"{n} " + "x" * 8000 + "\n" for n in range(3000)]
+        await model.allow()
+        asker = Asker(url, "anthropic", stream=True)
+        asker.cancel()
+        reader, writer = await connect(url)
+        head = f"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(asker.body)}\r\n"
+        writer.write(f"{head}idempotency-key: k\r\n\r\n".encode() + asker.body)
+        assert (await reader.read(100)).startswith(b"HTTP/1.1 200")
+        before = -1
+        while model.sent != before:  # until nothing moves
+            before = model.sent
+            await asyncio.sleep(0.5)
+        assert 0 < model.sent < 3000
+        writer.transport.abort()
+        await until(lambda: model.left == 1)
+
+
+async def test_a_kept_answer_can_be_recorded_and_explained(tmp_path):
+    folder = tmp_path / "recordings"
+    async with paced(record=str(folder)) as (url, model):
+        await model.allow()
+        found = await Asker(url, "anthropic", stream=True, **KEY).reply()
+        await Asker(url, "anthropic", stream=True, **KEY).reply()
+        id = found.headers["request-id"]
+        reader, writer = await connect(url)
+        writer.write(
+            f"GET /v1/explain/{id} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode()
+        )
+        assert b"there/m" in await read_all(reader)
+        writer.close()
+    (file,) = folder.iterdir()
+    recorded = json.loads(file.read_text())
+    body = "".join(piece["text"] for piece in recorded["response"]["body"]["pieces"])
+    assert body.encode() == found.body
 
 
 # ── retries without a key ────────────────────────────────────────────────────

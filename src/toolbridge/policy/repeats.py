@@ -1,8 +1,8 @@
 """Whether a request repeats an earlier one, by evidence in its headers.
 
 Two requests with the same body may both be meant: a program samples a model twice, a person asks for
-another answer. A body alone therefore proves nothing. A retry is certain where the client says so,
-and for coding agents that name their session: everything that their user does, also an interruption,
+another answer. A body alone therefore proves nothing. A retry is certain if a header counts it, and
+for coding agents that name their session: everything that their user does, also an interruption,
 becomes part of the next body, so that the same body is the same request.
 """
 

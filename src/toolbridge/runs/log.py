@@ -1,14 +1,10 @@
 """The numbered events of one run: a shared log whose items are events."""
 
-from typing import TypeAlias
-
 from toolbridge.runs.kept_events import KEPT, MOST, Record, RunEventForm, record_of
 from toolbridge.store.interface import Store
-from toolbridge.store.shared_log import AHEAD, LogPlace, LogReader, SharedLog
+from toolbridge.store.shared_log import AHEAD, LogPlace, SharedLog
 from toolbridge.structured.events import Event, RunDone
 
-Subscriber: TypeAlias = LogReader[Record]
-"""A subscriber of a run."""
 _DELAY = 1.0
 """Seconds after which an event is stored at the latest."""
 

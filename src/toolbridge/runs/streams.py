@@ -114,7 +114,7 @@ class Streams:
         task.add_done_callback(lambda _: self._ended(id))
         if self._sweeping is None:
             self._sweeping = asyncio.create_task(self._sweep())
-        # Only now: whoever finds the claim of the run in this process must find the run.
+        # Nothing may wait before this point: a claim of this process must lead to a live run.
         await self._presence.begin()
         process = self._presence.id.encode()
         await self._store.put(f"run_process/{owner_of(caller)}", id, process, seconds=KEPT)
@@ -140,7 +140,7 @@ class Streams:
         asked = blake2b(canonical(body), digest_size=16).hexdigest()
         mine = Claim(id, asked, self._presence.id)
         repeated = partial(self._repeated, caller=caller)
-        # Whoever finds the claim must find that its process is alive.
+        # The lease comes first: a claim without one is taken for that of a dead process.
         await self._presence.begin()
         try:
             return await self._claims.claim(owner_of(caller), key, mine, repeated)

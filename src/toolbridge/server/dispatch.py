@@ -18,10 +18,11 @@ from toolbridge.core.errors import (
     WrongMethod,
 )
 from toolbridge.core.messages import Problem
-from toolbridge.server import resume_wishes, routes
+from toolbridge.server import routes
 from toolbridge.server.app import App
 from toolbridge.server.http import HttpExchange, IncomingRequest, cancelled_by_client
 from toolbridge.server.http_head import Head
+from toolbridge.server.kept_paths import keeps_answer
 from toolbridge.server.request_log import Entry
 from toolbridge.server.scopes import Receive, Scope, Send
 from toolbridge.store.notices import notice, report_fault
@@ -143,7 +144,7 @@ class Dispatcher:
             await app.guard.check(exchange)
             if exchange.path != _METRICS:
                 app.admit()
-        if resume_wishes.wants(exchange, app.config):
+        if keeps_answer(exchange, app.config):
             await self._resume(app, exchange, entry)
         else:
             await _route(exchange)(app, exchange, entry)
@@ -233,6 +234,9 @@ def _rejection(request: IncomingRequest, problem: Problem) -> Rejection:
     if routes.is_stream(request.path):
         return routes.reject_stream(problem)
     found = codecs.load(routes.api_of(request)).encode_rejection(problem, request.id)
+    if problem.kind == "idempotency_conflict":
+        # SDKs of Anthropic and OpenAI repeat a 409, which would be the same again.
+        return Rejection(found.status, found.body, {"x-should-retry": "false"} | found.headers)
     if problem.retry_after is None:
         return found
     # Gemini's own envelope has the delay in the body only; clients of any API read the header.

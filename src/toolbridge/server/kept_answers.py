@@ -88,11 +88,11 @@ class KeptAnswers:
         """
         owner = owner_of(exchange.caller)
         claim = Claim(exchange.id, wish.request, self._presence.id)
-        # Whoever finds the claim must find that its process is alive.
+        # The lease comes first: a claim without one is taken for that of a dead process.
         await self._presence.begin()
         try:
             found = await self._earlier(owner, wish, claim)
-            # Nothing waits from here on: whoever finds the claim in this process finds the answer.
+            # Nothing may wait here: a claim of this process must lead to a live answer.
             return found or self._begin(exchange, claim, wish, body, produce)
         finally:
             self._presence.end()

@@ -64,7 +64,7 @@ class ProducedExchange(HttpExchange):
         await self._wait_for_readers()
 
     async def _wait_for_readers(self) -> None:
-        """Wait while the readers are behind; the response of nobody waits for nobody."""
+        """Wait while the readers are behind; without readers nothing waits."""
         if not self._log.is_full or not self._log.readers:
             return
         try:

@@ -1,36 +1,25 @@
-"""What a request asks for besides its answer: to be repeated safely, or to be continued.
-
-`wants` is called for every request and reads only headers. A request that it does not select is
-served as if this module did not exist.
-"""
+"""How the answer to one request is kept: by its headers and the settings."""
 
 import re
 from hashlib import blake2b
-from typing import Literal, TypeAlias
 
 import msgspec
 
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.policy.repeats import REPEAT_HEADERS, is_retry
 from toolbridge.server.http import IncomingRequest
+from toolbridge.server.kept_paths import RESUME
 from toolbridge.server_settings import ServerSettings
 from toolbridge.tools.keys import canonical
 
-RESUME = "x-toolbridge-resume"
-"""The header by which a client asks for a resumable answer: seconds, `on` or `off`."""
 ANSWER = "x-toolbridge-answer"
 """The header with the id of a kept answer."""
 GRACE = 30.0
 """Seconds for which an answer is read on if the client asks for it without a number."""
 LONGEST_GRACE = 600.0
 LONGEST_KEY = 255
-_KEPT_PATHS = re.compile(
-    r"/v1/(messages|chat/completions|completions|responses|responses/compact)|/api/(chat|generate)"
-    r"|/v1(beta\d?|alpha)?/models/.+:(stream)?[gG]enerateContent"
-)
 _VARYING = ("anthropic-version", "anthropic-beta", "openai-beta", *REPEAT_HEADERS[1:])
 """Headers that a retry sends as the first request did."""
-Repeats: TypeAlias = Literal["retries", "any", "off"]
 
 
 class AnswerWish(msgspec.Struct, frozen=True):
@@ -53,18 +42,6 @@ class AnswerWish(msgspec.Struct, frozen=True):
     """Seconds for which the answer is read on after its client has left."""
     ids: bool = False
     """Whether the events of a stream get ids."""
-
-
-def wants(request: IncomingRequest, config: ServerSettings) -> bool:
-    """Return whether the answer must be kept, or is one that was kept."""
-    headers = request.head.headers
-    asked = b"idempotency-key" in headers or b"x-toolbridge-resume" in headers
-    if not asked and not config.resume_grace and b"last-event-id" not in headers:
-        return False
-    if request.method != "POST" or _KEPT_PATHS.fullmatch(request.path) is None:
-        return False
-    off = request.header(RESUME).lower() in {"off", "0"}
-    return not off or b"idempotency-key" in headers
 
 
 def wish_of(

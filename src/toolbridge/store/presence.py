@@ -2,7 +2,7 @@
 
 A process that writes logs holds a lease in the store and renews it; the lease ends soon after the
 process was killed, on whatever machine. On the same machine the process id shows that at once. A
-process is alive only while both say so.
+process is alive while it has a lease and, on the same machine, its process id exists.
 """
 
 import asyncio

@@ -112,7 +112,7 @@ class SharedLog(Generic[T]):
         return self._show(item, last=last)
 
     async def seal(self, item: T) -> None:
-        """Store the last item and all before it, then show it: whoever has read it can rely on it."""
+        """Store the last item and all before it, then show it: what was read to its end is stored."""
         self._keep(self.last + 1, item)
         await self.flush()
         self._show(item, last=True)
@@ -177,7 +177,7 @@ class SharedLog(Generic[T]):
             self._flushing = None
 
     def unbind(self) -> None:
-        """Stop waiting for readers: few items remain, or nobody reads."""
+        """Stop waiting for readers: few items remain, or they do not read."""
         self._ahead = 1 << 62
         self._drained.fire()
 

@@ -45,6 +45,8 @@ _TYPES = {ours: theirs for theirs, ours in _KINDS.items()} | {
     "context_overflow": "invalid_request_error",
     "unknown_model": "not_found_error",
     "unknown_route": "not_found_error",
+    "unknown_answer": "not_found_error",
+    "idempotency_conflict": "invalid_request_error",
     "wrong_method": "invalid_request_error",
     "not_allowed": "permission_error",
     "unauthenticated": "authentication_error",
