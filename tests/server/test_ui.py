@@ -180,7 +180,9 @@ async def test_a_run_is_listed_and_told_from_its_artifacts(tmp_path):
     assert run["events"]["done"] == 1
     kept = json.loads(body)
     assert status == 200
-    assert set(kept) == {"id", "frames", "prompt", "result", "tool_logs", "metrics"}
+    files = {"id", "frames", "prompt", "result", "tool_logs", "metrics"}
+    assert set(kept) == {*files, "active", "elapsed_ms"}
+    assert (kept["active"], kept["elapsed_ms"], run["active"]) == (False, None, False)
     assert [(f["event"], f["data"]) for f in kept["frames"]] == [(e.name, e.data) for e in events]
     assert kept["result"] == {"answer": "there", "citations": []}
 

@@ -129,7 +129,7 @@ class Dispatcher:
             if exchange.path not in _OPEN and not routes.is_page(exchange.path):
                 await app.guard.check(exchange)
                 if exchange.path != _METRICS:
-                    app.admit()
+                    app.admit(entry)
             await _route(exchange)(app, exchange, entry)
         except Aborted:
             raise

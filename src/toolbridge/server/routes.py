@@ -6,6 +6,7 @@ use import their modules on first use, so that `toolbridge serve` starts quickly
 
 import re
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 
 from toolbridge import codecs
 from toolbridge.core.codec import Rejection
@@ -25,6 +26,7 @@ STREAM = "/v1/stream"
 WEBSOCKET = "/v1/stream/ws"
 RUNS = "/v1/runs"
 EXPLAIN = "/v1/explain"
+REQUESTS = "/v1/requests"
 Serve = Callable[[App, HttpExchange, Entry], Awaitable[None]]
 
 
@@ -155,6 +157,16 @@ def _past(name: str) -> Serve:
     return serve
 
 
+def _page_data(module: str, name: str) -> Serve:
+    """Return a route of the page's data, whose module is imported on first use."""
+
+    async def serve(app: App, exchange: HttpExchange, entry: Entry) -> None:
+        found = import_module(f"toolbridge.server.{module}")
+        await getattr(found, name)(app, exchange, entry)
+
+    return serve
+
+
 async def explain(app: App, exchange: HttpExchange, entry: Entry) -> None:
     """`GET /v1/explain/{id}`: how a request was routed and changed."""
     from toolbridge.server import explanations
@@ -281,6 +293,11 @@ _PATHS: dict[str, dict[str, Serve]] = {
     "/api/ps": {"GET": running},
     STREAM: {"POST": _streaming("start")},
     RUNS: {"GET": _past("listed")},
+    REQUESTS: {"GET": _page_data("request_rows", "listed")},
+    f"{REQUESTS}/stream": {"GET": _page_data("request_feed", "stream")},
+    "/v1/usage": {"GET": _page_data("usage_totals", "totals")},
+    "/v1/providers": {"GET": _page_data("provider_reports", "listed")},
+    "/v1/model_cards": {"GET": _page_data("model_cards", "listed")},
     **{path: {"GET": ui.page} for path in ui.FILES},
     "/v1/models": {"GET": models},
     "/v1beta/models": {"GET": models},
@@ -293,6 +310,7 @@ _PATTERNS: list[tuple[re.Pattern[str], dict[str, Serve]]] = [
     (re.compile(rf"{STREAM}/run_[0-9a-f]+/results"), {"POST": _streaming("answer_tool")}),
     (re.compile(rf"{RUNS}/run_[0-9a-f]+"), {"GET": _past("one")}),
     (re.compile(rf"{EXPLAIN}/[^/]+"), {"GET": explain}),
+    (re.compile(rf"{REQUESTS}/[^/]+"), {"GET": _page_data("request_details", "one")}),
     (re.compile(r"/v1(beta\d?|alpha)?/models/.+:\w*[a-z][A-Z]\w*"), {"POST": gemini}),
     (re.compile(r"/v1(beta)?/models/.+"), {"GET": one_model, "POST": gemini}),
     (re.compile(r"/v1/responses/[^/]+/input_items"), {"GET": responses.input_items}),

@@ -24,6 +24,8 @@ class StreamMeter:
         self._app = app
         self._request = request
         self._key = request.access
+        self.run = ""
+        """The run, which is the session of its calls unless the client names another."""
 
     async def permit(self, address: str, tools: Iterable[str]) -> None:
         key = self._key
@@ -46,6 +48,7 @@ class StreamMeter:
     async def call(self, route: Route, asked: Asked) -> AsyncIterator[Charge]:
         entry = Entry(self._app.request_id())
         note_caller(entry, self._request)
+        entry.fields.setdefault("session.id", self.run)
         entry.free = not has_price(route)
         entry.fields |= {
             "surface": "stream",

@@ -69,7 +69,9 @@ class StreamSocket:
             key = first.get("idempotency_key")
             body = {k: v for k, v in first.items() if k not in {"type", "idempotency_key"}}
             named = key if isinstance(key, str) else ""
-            return await service.open(body, self._caller, named, self._meter)
+            followed = await service.open(body, self._caller, named, self._meter)
+            self._meter.run = followed.run
+            return followed
         if kind == "resume":
             run, after = parse_event_id(str(first.get("last_event_id", "")))
             return await service.streams.follow(run, self._caller, after)
@@ -138,7 +140,7 @@ async def serve(app: "App", scope: Scope, receive: Receive, send: Send) -> None:
     request = request_of(scope)
     try:
         await app.guard.check(request)
-        app.admit()
+        app.admit(app.open_entry(request))
     except ToolbridgeError as error:
         await receive()
         await _deny(send, error)
