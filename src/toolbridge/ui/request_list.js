@@ -132,10 +132,12 @@ export class RequestList {
     this.#shown.get(row.id)?.element.focus({ preventScroll: true });
   }
 
-  /** Puts the focus back on the row that was opened. */
+  /** Puts the focus back on the row that was opened; returns whether there is one. */
   refocus() {
     this.draw();
-    this.#shown.get(this.#active)?.element.focus({ preventScroll: true });
+    const opened = this.#shown.get(this.#active);
+    opened?.element.focus({ preventScroll: true });
+    return opened !== undefined;
   }
 
   /** Returns the id of the row that is `step` rows away from `id`; undefined at the ends. */

@@ -55,16 +55,17 @@ export class RequestsView {
   take(rows, first) {
     if (first) {
       this.rows.settle(new Set(rows.filter((row) => row.running).map((row) => row.id)));
-      if (rows.length >= 100 || this.rows.size > 0 || rows.length === 0) this.#load("");
+      this.#load(""); // older ones, and those that a lost connection has left out
     }
     if (this.#paused) this.#held.push(...rows);
     else this.#add(rows);
     this.draw();
   }
 
+  /** Shows the list; returns whether the row that was opened has the focus again. */
   enter() {
     this.draw();
-    this.#list.refocus();
+    return this.#list.refocus();
   }
 
   togglePause() {

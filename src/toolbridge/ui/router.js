@@ -6,7 +6,7 @@ let current = null;
 
 /**
  * Registers a view: `tab` is its link in the navigation, `enter(argument)` is called when it is
- * shown and `leave()` when another one is.
+ * shown, and returns true if it has placed the focus; `leave()` is called when another one is shown.
  */
 export function addView(name, { section, tab, title, enter, leave = () => {} }) {
   views.set(name, { name, section: document.getElementById(section), tab, title, enter, leave });
@@ -44,9 +44,9 @@ export function route() {
     else tab.removeAttribute("aria-current");
   }
   setTitle(argument ? `${view.title} ${argument}` : view.title);
-  view.enter(argument);
+  const focused = view.enter(argument) === true;
   // Somebody who reads with a screen reader or the keyboard begins at the top of the new view.
-  if (before !== null && before.section !== view.section) view.section.querySelector("h2")?.focus();
+  if (!focused && before !== null && before.section !== view.section) view.section.querySelector("h2")?.focus();
 }
 
 export function setTitle(text) {

@@ -35,7 +35,7 @@ const details = new Details(at("details"), (item, outcome) => page.live.answer(i
 const text = new TextPane(at("text"), select);
 const result = new ResultPane(at("result"));
 const form = new OrderForm(at("order"), start);
-const past = new PastRuns(at("past"), at("run-search"), (run) => go("run", run));
+const past = new PastRuns(at("past"), at("run-search"), choose);
 
 function select(item) {
   chart.select(item);
@@ -166,9 +166,14 @@ function togglePause() {
 
 // ── a past run ───────────────────────────────────────────────────────────────
 
+function choose(run) {
+  if (page.run === run) openRun(run); // the address is the same, so that nothing else would open it
+  else go("run", run);
+}
+
 /** Opens a run: attaches to it while it is active, else replays it. */
-export async function openRun(run) {
-  if (run === page.run) return;
+async function openRun(run) {
+  if (page.live !== null && page.run === run) return;
   say("");
   let kept = null;
   try {
@@ -293,7 +298,7 @@ export function enterRuns(run, onkey) {
   page.onkey = onkey;
   past.refresh();
   draw();
-  if (run) openRun(run);
+  if (run && run !== page.run) openRun(run);
   clearInterval(timer);
   timer = setInterval(() => past.refresh(), REFRESH);
 }

@@ -44,7 +44,8 @@ class ResultFields {
 
   /** Returns what was typed, for the text of a failure. */
   text() {
-    return this.#all.map((field) => field.value).filter(Boolean).join(" ");
+    const typed = this.#all.filter((field) => field.matches("textarea, input[type=text]"));
+    return typed.map((field) => field.value.trim()).filter(Boolean).join(" ");
   }
 
   #object(properties, required) {
