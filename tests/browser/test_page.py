@@ -27,7 +27,7 @@ TOOL = {
         "required": ["path"],
     },
 }
-ROW = "#request-list .row"
+ROW = "#request-list .sheet .row"
 YESTERDAY = time.time() - 86_400
 """The ledger removes rows that are too old."""
 

@@ -278,6 +278,24 @@ async def test_the_feed_ends_when_the_gateway_shuts_down():
             assert [event.name async for event in events if event.name != "ping"] == []
 
 
+async def test_rows_of_other_processes_come_from_the_ledger(state, monkeypatch):
+    monkeypatch.setattr(request_feed, "_SHARED", 0.0)
+    async with team(state) as (url, _):
+        await ask(url)
+    async with model_server(replay()) as server:
+        env = {"XDG_STATE_HOME": str(state)}
+        async with gateway(settings(server.url), env) as (url, app):
+            app.lifecycle.shares_store = True  # as in a worker
+            async with watching(url) as events:
+                await anext(events)
+                (first,) = await next_rows(events)
+                assert first["model"] == "big"
+                row = LedgerRow("req_00000abc", time.time(), model="m")
+                SqliteLedger(state / "toolbridge" / "ledger.sqlite").append([row])
+                (second,) = await next_rows(events)
+    assert second["id"] == "req_00000abc"
+
+
 async def test_a_head_of_the_feed_does_not_wait():
     async with (
         gateway() as (url, _),

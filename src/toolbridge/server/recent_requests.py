@@ -1,7 +1,7 @@
 """The rows of the last requests, for the page.
 
-A row is the one that the ledger gets, so that a request costs one more append here. Nothing waits
-for a row and nobody is told about it: `request_feed.py` compares numbers while somebody watches.
+A row is the one that the ledger gets, so that a request costs one more append here. A new row wakes
+no reader: `request_feed.py` compares numbers for as long as a page is open.
 """
 
 from collections import deque

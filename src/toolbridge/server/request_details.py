@@ -1,6 +1,6 @@
 """`GET /v1/requests/{id}`: one request with what came in, what was sent, and the answer.
 
-The row is shown to everybody who may list it. The bodies and the explanation belong to the caller
+The row is shown to every caller who may list it. The bodies and the explanation belong to the caller
 who made the request, as in `/v1/explain`, and only while the gateway keeps them in memory.
 """
 

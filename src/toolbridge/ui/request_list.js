@@ -126,7 +126,8 @@ export class RequestList {
     this.#active = row.id;
     const top = at * this.#height;
     if (top < this.#root.scrollTop) this.#root.scrollTop = top;
-    const bottom = top + this.#height - this.#root.clientHeight;
+    // The head of the table stays in sight, above the rows.
+    const bottom = top + this.#height + this.#sheet.offsetTop - this.#root.clientHeight;
     if (bottom > this.#root.scrollTop) this.#root.scrollTop = bottom;
     this.draw();
     this.#shown.get(row.id)?.element.focus({ preventScroll: true });

@@ -202,7 +202,7 @@ export class RequestsView {
     const full = this.rows.size >= MOST;
     at("request-end").textContent = full
       ? `The page holds ${count(MOST)} requests; search for older ones.`
-      : next === null ? "These are all requests that the gateway knows." : "";
+      : next === null && this.rows.size > 0 ? "These are all requests that the gateway knows." : "";
   }
 
   #save(kind) {
