@@ -6,7 +6,6 @@ use import their modules on first use, so that `toolbridge serve` starts quickly
 
 import re
 from collections.abc import Awaitable, Callable
-from importlib import import_module
 
 from toolbridge import codecs
 from toolbridge.core.codec import Rejection
@@ -157,12 +156,11 @@ def _past(name: str) -> Serve:
     return serve
 
 
-def _page_data(module: str, name: str) -> Serve:
-    """Return a route of the page's data, whose module is imported on first use."""
-
+def _page_data(name: str) -> Serve:
     async def serve(app: App, exchange: HttpExchange, entry: Entry) -> None:
-        found = import_module(f"toolbridge.server.{module}")
-        await getattr(found, name)(app, exchange, entry)
+        from toolbridge.server.page_routes import PAGE_DATA
+
+        await PAGE_DATA[name](app, exchange, entry)
 
     return serve
 
@@ -293,11 +291,11 @@ _PATHS: dict[str, dict[str, Serve]] = {
     "/api/ps": {"GET": running},
     STREAM: {"POST": _streaming("start")},
     RUNS: {"GET": _past("listed")},
-    REQUESTS: {"GET": _page_data("request_rows", "listed")},
-    f"{REQUESTS}/stream": {"GET": _page_data("request_feed", "stream")},
-    "/v1/usage": {"GET": _page_data("usage_totals", "totals")},
-    "/v1/providers": {"GET": _page_data("provider_reports", "listed")},
-    "/v1/model_cards": {"GET": _page_data("model_cards", "listed")},
+    REQUESTS: {"GET": _page_data("requests")},
+    f"{REQUESTS}/stream": {"GET": _page_data("feed")},
+    "/v1/usage": {"GET": _page_data("usage")},
+    "/v1/providers": {"GET": _page_data("providers")},
+    "/v1/model_cards": {"GET": _page_data("cards")},
     **{path: {"GET": ui.page} for path in ui.FILES},
     "/v1/models": {"GET": models},
     "/v1beta/models": {"GET": models},
@@ -310,7 +308,7 @@ _PATTERNS: list[tuple[re.Pattern[str], dict[str, Serve]]] = [
     (re.compile(rf"{STREAM}/run_[0-9a-f]+/results"), {"POST": _streaming("answer_tool")}),
     (re.compile(rf"{RUNS}/run_[0-9a-f]+"), {"GET": _past("one")}),
     (re.compile(rf"{EXPLAIN}/[^/]+"), {"GET": explain}),
-    (re.compile(rf"{REQUESTS}/[^/]+"), {"GET": _page_data("request_details", "one")}),
+    (re.compile(rf"{REQUESTS}/[^/]+"), {"GET": _page_data("request")}),
     (re.compile(r"/v1(beta\d?|alpha)?/models/.+:\w*[a-z][A-Z]\w*"), {"POST": gemini}),
     (re.compile(r"/v1(beta)?/models/.+"), {"GET": one_model, "POST": gemini}),
     (re.compile(r"/v1/responses/[^/]+/input_items"), {"GET": responses.input_items}),

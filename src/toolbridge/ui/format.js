@@ -37,14 +37,15 @@ export function duration(ms) {
   return `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, "0")} s`;
 }
 
+const minutes = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const hours = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const days = new Intl.DateTimeFormat([], { month: "short", day: "2-digit" });
 
-/** Returns the time of the day; with the day if it is not today. `at` is in seconds. */
+/** Returns the time of the day; the day and the minute if it is not today. `at` is in seconds. */
 export function clock(at) {
   const when = new Date(at * 1000);
   const today = new Date().toDateString() === when.toDateString();
-  return today ? hours.format(when) : `${days.format(when)}, ${hours.format(when)}`;
+  return today ? hours.format(when) : `${days.format(when)} ${minutes.format(when)}`;
 }
 
 export function fullTime(at) {
