@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS = $$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1 ))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-operation test-thorough check setup test-real test-typescript test-browser test-wheel demo build bless \
+.PHONY: help run test test-operation test-stores test-thorough check setup test-real test-typescript test-browser test-wheel demo build bless \
   dialects requirements requirements-break conformance node-stories soak bench models-table lock clean
 
 help: ## list the targets
@@ -40,6 +40,13 @@ test: setup ## the whole suite, offline
 
 test-operation: setup ## gateways as processes: reload, restart, workers, TLS, the files of deploy/
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m operation -rs tests/operation
+
+test-stores: setup ## engines on real Redis and PostgreSQL servers, installed on first use where that is possible
+	@{ command -v redis-server || command -v valkey-server; } >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+	  { test "$$(id -u)" = 0 && { apt-get update -qq || true; } && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server postgresql >/dev/null; } || \
+	  echo 'redis-server and postgresql cannot be installed; tests of an absent server will be skipped'
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m stores -rs tests/stores
 
 test-thorough: setup ## the suite with thirty times as many random examples, new ones in each run
 	@TOOLBRIDGE_PROFILE=thorough $(BIN)/python -m pytest -n auto --dist worksteal -o timeout=3600
@@ -113,10 +120,11 @@ bench: setup ## speed and memory, as ratios in one run
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet
 
 # The editable install of `make run` needs the build backend, which is not a dependency of the package.
-lock: ## rewrite requirements/dev.txt and run.txt (needs uv)
+lock: ## rewrite requirements/dev.txt, run.txt and team.txt (needs uv)
 	$(LOCK) pyproject.toml --extra dev -o requirements/dev.txt
 	printf 'hatchling\neditables\n' | \
 	  $(LOCK) pyproject.toml - --constraints requirements/dev.txt -o requirements/run.txt
+	$(LOCK) pyproject.toml --extra redis --extra postgres --constraints requirements/dev.txt -o requirements/team.txt
 
 clean: ## remove what was built
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-LISTS = ("requirements/dev.txt", "requirements/run.txt")
+LISTS = ("requirements/dev.txt", "requirements/run.txt", "requirements/team.txt")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 
@@ -54,6 +54,6 @@ def test_make_run_installs_only_that():
     assert "dev.txt" not in recipe
 
 
-def test_make_lock_writes_both():
+def test_make_lock_writes_all():
     recipe = re.search(r"^lock: .*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)[1]
     assert re.findall(r"-o (\S+)", recipe) == list(LISTS)

@@ -11,6 +11,7 @@ import subprocess
 import textwrap
 import tomllib
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -138,7 +139,7 @@ def test_the_health_check_of_the_image_runs():
 def test_compose():
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
     found = yaml.safe_load(read("compose.yaml"))
-    assert list(found["services"]) == ["gateway"], "the others are for settings that do not exist"
+    assert list(found["services"]) == ["gateway", "valkey", "postgres"]
     gateway = found["services"]["gateway"]
     parsed(gateway["command"])
     assert gateway["ports"] == [f"127.0.0.1:{PORT}:{PORT}"]
@@ -146,10 +147,12 @@ def test_compose():
     assert (DEPLOY / gateway["build"]["context"] / gateway["build"]["dockerfile"]).exists()
     volumes = [volume.split(":")[1] for volume in gateway["volumes"]]
     assert volumes == [dict(instructions())["VOLUME"]]
-    # The comments stay right: uncommented, it is a file of three services.
-    text = re.sub(r"^(\s*)# (?=\s*(valkey|postgres|image|command|volumes|-|restart|environment"
-                  r"|POSTGRES\w*|TOOLBRIDGE_\w+)\b)", r"\1", read("compose.yaml"), flags=re.MULTILINE)  # fmt: skip
-    assert set(yaml.safe_load(text)["services"]) >= {"gateway", "valkey", "postgres"}
+    given = gateway["environment"]
+    servers = {"store": given["TOOLBRIDGE_STORE"], "ledger": given["TOOLBRIDGE_LEDGER"]}
+    servers = {name: re.sub(r"\$\{[^}]*\}", "secret", url) for name, url in servers.items()}
+    assert {urlsplit(url).hostname for url in servers.values()} == {"valkey", "postgres"}
+    config.read(config.ConfigSource(), env={}, flags=servers)
+    assert set(gateway["depends_on"]) == {"valkey", "postgres"}
 
 
 def test_kubernetes(tmp_path):

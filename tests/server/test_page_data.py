@@ -284,15 +284,14 @@ async def test_rows_of_other_processes_come_from_the_ledger(state, monkeypatch):
         await ask(url)
     async with model_server(replay()) as server:
         env = {"XDG_STATE_HOME": str(state)}
-        async with gateway(settings(server.url), env) as (url, app):
-            app.lifecycle.shares_store = True  # as in a worker
-            async with watching(url) as events:
-                await anext(events)
-                (first,) = await next_rows(events)
-                assert first["model"] == "big"
-                row = LedgerRow("req_00000abc", time.time(), model="m")
-                SqliteLedger(state / "toolbridge" / "ledger.sqlite").append([row])
-                (second,) = await next_rows(events)
+        config = settings(server.url, workers=2)
+        async with gateway(config, env) as (url, _), watching(url) as events:
+            await anext(events)
+            (first,) = await next_rows(events)
+            assert first["model"] == "big"
+            row = LedgerRow("req_00000abc", time.time(), model="m")
+            SqliteLedger(state / "toolbridge" / "ledger.sqlite").append([row])
+            (second,) = await next_rows(events)
     assert second["id"] == "req_00000abc"
 
 

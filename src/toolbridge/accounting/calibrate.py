@@ -9,6 +9,8 @@ never taken for less than `LEAST_SHARE` of the estimate.
 from collections import OrderedDict, deque
 from typing import Literal
 
+import msgspec
+
 LOWEST, HIGHEST = 0.2, 5.0
 """A ratio outside of these is ignored: the report left out a cached prefix, or has another unit."""
 _STRAY = 0.25
@@ -27,6 +29,15 @@ LEAST_SHARE = 0.6
 """The least share of an estimate that a real tokenizer produces, whatever was reported."""
 
 
+class RatioState(msgspec.Struct, frozen=True, array_like=True):
+    """What is known about the counts of one model, as it is kept."""
+
+    mean: float
+    learned: int
+    recent: tuple[float, ...]
+    sizes: tuple[int, ...]
+
+
 class _Ratio:
     """The ratio of actual to estimated tokens: a moving mean, checked against the recent median.
 
@@ -36,11 +47,15 @@ class _Ratio:
 
     __slots__ = ("learned", "mean", "recent", "sizes")
 
-    def __init__(self) -> None:
-        self.mean = 1.0
-        self.learned = 0
-        self.recent: deque[float] = deque(maxlen=_MEMORY)
-        self.sizes: deque[int] = deque(maxlen=_MEMORY)
+    def __init__(self, known: RatioState | None = None) -> None:
+        self.mean = known.mean if known else 1.0
+        self.learned = known.learned if known else 0
+        self.recent: deque[float] = deque(known.recent if known else (), maxlen=_MEMORY)
+        self.sizes: deque[int] = deque(known.sizes if known else (), maxlen=_MEMORY)
+
+    @property
+    def state(self) -> RatioState:
+        return RatioState(self.mean, self.learned, tuple(self.recent), tuple(self.sizes))
 
     def at(self, estimated: int) -> float:
         """Return the ratio for a prompt of that size; it approaches 1 for prompts larger than known."""
@@ -76,6 +91,19 @@ class Calibration:
         self._ratios.setdefault(model, _Ratio()).learn(actual / estimated, estimated)
         self._ratios.move_to_end(model)
         if len(self._ratios) > self._most:
+            self._ratios.popitem(last=False)
+
+    def states(self) -> dict[str, RatioState]:
+        """Return what is known, to be kept."""
+        return {model: ratio.state for model, ratio in self._ratios.items()}
+
+    def adopt(self, kept: dict[str, RatioState]) -> None:
+        """Take over what another process knows better: it has seen more reports of the model."""
+        for model, state in kept.items():
+            known = self._ratios.get(model)
+            if state.recent and (known is None or known.learned < state.learned):
+                self._ratios[model] = _Ratio(state)
+        while len(self._ratios) > self._most:
             self._ratios.popitem(last=False)
 
     def apply(self, model: str, estimated: int) -> tuple[int, Literal["calibrated", "estimated"]]:

@@ -78,7 +78,7 @@ class Router:
         self.health = ProviderHealth()
         self._describer = self._open_describer() if config.describe_images else None
         self._slots: ServerSlots | None = None
-        self._calibration = Calibration()
+        self.calibration = Calibration()
         self._provider_counts = ProviderCounts(upstream)
         self.pause: Pause = asyncio.sleep
         """Waits before a retry."""
@@ -110,9 +110,12 @@ class Router:
         find = find or partial(self.rules.addresses, Request(model=name))
         return AnswerChain(self.model_routes, self.health, find, open_attempts, caller)
 
-    async def first_route(self, name: str) -> Route:
-        """Return the route that a request for `name` is sent to first."""
-        addresses = await self.rules.addresses(Request(model=name))
+    async def first_route(self, name: str, key: str = "") -> Route:
+        """Return the route that a request for `name` is sent to first.
+
+        `key` is the name of the caller's created key.
+        """
+        addresses = await self.rules.addresses(Request(model=name), key)
         for address in addresses if len(addresses) > 1 else ():
             if not self.health.passed_over(address):
                 try:
@@ -125,18 +128,20 @@ class Router:
         """Return the input tokens of `request` for a model, without asking its provider."""
         provider_config = self._provider_config(address)
         raw = estimate_request(request, family=_family(provider_config))
-        tokens, accuracy = self._calibration.apply(address, raw)
+        tokens, accuracy = self.calibration.apply(address, raw)
         sure = accuracy == "calibrated"
         if provider_config.counting == "auto":
             return TokenCount(tokens, raw, tokens, accuracy, sure)
         shown = count_simply(request, provider_config.counting)
         return TokenCount(tokens, raw, shown, provider_config.counting, sure)
 
-    async def address(self, request: Request, client_headers: Mapping[str, str]) -> str:
+    async def address(
+        self, request: Request, client_headers: Mapping[str, str], key: str = ""
+    ) -> str:
         """Return the address of the model for `request`, without asking a provider if possible."""
         if not self.config.routes:
             return self.model_routes.address(request.model)
-        return (await self.rules.choose(request, client_headers)).addresses[0]
+        return (await self.rules.choose(request, client_headers, key)).addresses[0]
 
     async def count_exactly(
         self, request: Request, address: str, headers: Mapping[str, str]
@@ -277,7 +282,7 @@ class Router:
         if was_truncated(counted.tokens, actual, route.target.window):
             why = f"{route.provider} cut it to {actual} of about {counted.tokens} tokens"
             return (Loss("prompt", why),)
-        self._calibration.learn(route.address, counted.raw, actual)
+        self.calibration.learn(route.address, counted.raw, actual)
         return ()
 
 

@@ -52,7 +52,13 @@ class ToolModes:
     async def open(self, store: ModeStore, *, load: bool = True) -> None:
         """Load what was learned before, unless nothing was, and save what is learned from now on."""
         self._store = store
-        if load and (saved := await store.get(SCOPE, _KEY)):
+        if load:
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Add what other processes have learned; what this one has learned stays."""
+        saved = None if self._store is None else await self._store.get(SCOPE, _KEY)
+        if saved:
             with suppress(msgspec.DecodeError):  # of another version: it is learned again
                 self._learned = _saved.decode(saved) | self._learned
 
@@ -119,6 +125,7 @@ class ToolModes:
 
     async def _write(self, store: ModeStore) -> None:
         written = b""
+        await self.refresh()
         while (value := msgspec.json.encode(self._learned)) != written:
             await store.put(SCOPE, _KEY, value, seconds=KEPT)
             written = value

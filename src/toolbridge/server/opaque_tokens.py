@@ -8,9 +8,14 @@ whose tokens are missing.
 
 A client of the same API sends its tokens itself, but not their maker. The maker of every token is
 kept too, so that a token is sent only to the provider and model that it came from.
+
+Processes that share a store keep them there as well, so that a conversation can go on in another
+process. A process asks the store once for each call and thought that it does not know.
 """
 
+import asyncio
 from collections import OrderedDict
+from collections.abc import Iterator
 from copy import copy
 from hashlib import blake2b
 
@@ -19,14 +24,35 @@ import msgspec
 from toolbridge.core.caller import owner_of
 from toolbridge.core.messages import Call, Message, Opaque, Part, Request, Text, Thinking, Turn
 from toolbridge.core.source import sourced
+from toolbridge.store.interface import Store
 
 MOST = 20_000
+_SCOPE = "opaque"
+_KEPT = 7 * 24 * 3600.0
+_MOST_AT_ONCE = 32
+_MOST_WRITES = 1000
+
+
+class _Token(msgspec.Struct, frozen=True, array_like=True):
+    """A token as it is stored, with its check sum: a mask may have replaced a part of it."""
+
+    kind: str
+    value: str
+    origin: str
+    sum: str
+
+
+_tokens = msgspec.msgpack.Decoder(tuple[_Token, ...])
 
 
 class OpaqueTokens:
-    """The opaque tokens of all callers, in memory."""
+    """The opaque tokens of all callers, in memory; with a store, those of other processes too."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, store: Store | None = None, most: int = MOST) -> None:
+        self._store = store
+        self._asked: OrderedDict[str, None] = OrderedDict()
+        """What the store was asked for, or what this process has written."""
+        self._writing: set[asyncio.Task[None]] = set()
         self._most = most
         self._kept: OrderedDict[str, tuple[Opaque, ...]] = OrderedDict()
         self._makers: OrderedDict[str, str] = OrderedDict()
@@ -44,9 +70,64 @@ class OpaqueTokens:
             for token in stamped:
                 self._makers[_fingerprint(token, caller)] = token.origin
                 self._makers.move_to_end(_fingerprint(token, caller))
-        for kept in (self._kept, self._makers):
+            self._write(part, caller, stamped)
+        self._trim()
+
+    def _trim(self) -> None:
+        for kept in (self._kept, self._makers, self._asked):
             while len(kept) > self._most:
                 kept.popitem(last=False)
+
+    def _write(self, part: Call | Thinking | Text, caller: str, tokens: tuple[Opaque, ...]) -> None:
+        """Store tokens beside the answer, if other processes share the store."""
+        if self._store is None or len(self._writing) >= _MOST_WRITES:
+            return
+        value = msgspec.msgpack.encode([_as_stored(token) for token in tokens])
+        for name in dict.fromkeys(_names(part, caller, tokens)):
+            self._asked[name] = None
+            task = asyncio.create_task(self._store.put(_SCOPE, name, value, seconds=_KEPT))
+            self._writing.add(task)
+            task.add_done_callback(self._writing.discard)
+
+    async def restored(self, request: Request, caller: str) -> Request:
+        """As `restore`, with the tokens that other processes have stored."""
+        if self._store is not None and not self._store.trouble:
+            await self._load(self._store, request, caller)
+        return self.restore(request, caller)
+
+    async def _load(self, store: Store, request: Request, caller: str) -> None:
+        unknown = [
+            (part, name)
+            for turn in request.turns
+            if turn.role == "assistant"
+            for part in turn.content
+            if isinstance(part, Call | Thinking | Text)
+            for name in _names(part, caller, part.opaque)
+            if name not in self._asked
+        ]
+        self._asked.update(dict.fromkeys(name for _, name in unknown))
+        for at in range(0, len(unknown), _MOST_AT_ONCE):
+            some = unknown[at : at + _MOST_AT_ONCE]
+            found = await asyncio.gather(*(store.get(_SCOPE, name) for _, name in some))
+            for (part, _), value in zip(some, found, strict=True):
+                if value is not None:
+                    self._adopt(part, caller, value)
+        self._trim()
+
+    def _adopt(self, part: Call | Thinking | Text, caller: str, value: bytes) -> None:
+        """Keep the tokens that another process has stored, unless a mask has changed them."""
+        try:
+            tokens = tuple(_as_token(stored) for stored in _tokens.decode(value))
+        except (msgspec.MsgspecError, ValueError):
+            return
+        if not isinstance(part, Text):
+            self._kept[_key(part, caller)] = tokens
+        for token in tokens:
+            self._makers[_fingerprint(token, caller)] = token.origin
+
+    async def close(self) -> None:
+        """Finish writing; call it before the store is closed."""
+        await asyncio.gather(*self._writing, return_exceptions=True)
 
     def restore(self, request: Request, caller: str) -> Request:
         """Return `request` with the tokens of its calls and thoughts restored."""
@@ -81,6 +162,30 @@ class OpaqueTokens:
     def _known(self, token: Opaque, caller: str) -> Opaque:
         maker = self._makers.get(_fingerprint(token, caller))
         return token if maker is None else msgspec.structs.replace(token, origin=maker)
+
+
+def _names(part: Call | Thinking | Text, caller: str, tokens: tuple[Opaque, ...]) -> Iterator[str]:
+    """Yield the keys under which a part's tokens are stored."""
+    if not isinstance(part, Text):
+        yield _key(part, caller)
+    for token in tokens:
+        yield _fingerprint(token, caller)
+
+
+def _as_stored(token: Opaque) -> _Token:
+    return _Token(token.kind, token.value, token.origin, _sum(token.value))
+
+
+def _as_token(stored: _Token) -> Opaque:
+    if _sum(stored.value) != stored.sum:
+        raise ValueError("a part of the token was masked")
+    return msgspec.convert(
+        {"origin": stored.origin, "kind": stored.kind, "value": stored.value}, Opaque
+    )
+
+
+def _sum(value: str) -> str:
+    return blake2b(value.encode(), digest_size=8).hexdigest()
 
 
 def _stamped(token: Opaque, maker: str) -> Opaque:

@@ -112,6 +112,8 @@ async def _watch(app: "App", exchange: HttpExchange) -> None:
     loop = asyncio.get_running_loop()
     feed = RequestFeed(app, RowView(app.gateway.redactor, exchange.access))
     await exchange.write(_encode("first", feed.first()))
+    # Workers, and gateways on other machines, write to the same ledger.
+    shared = app.config.workers > 1 or app.config.ledger not in {"auto", "off"}
     end = loop.time() + _LONGEST
     due = dict.fromkeys(("ping", "check", "others"), loop.time())
     while app.lifecycle.phase == "ready" and loop.time() < end:
@@ -123,7 +125,7 @@ async def _watch(app: "App", exchange: HttpExchange) -> None:
                 await app.guard.check(exchange)
             except ToolbridgeError:
                 return
-        if app.lifecycle.shares_store and loop.time() >= due["others"]:
+        if shared and loop.time() >= due["others"]:
             due["others"] = loop.time() + _SHARED
             if (changes := await feed.of_others()) is not None:
                 await exchange.write(_encode("rows", changes))

@@ -27,6 +27,10 @@ class StreamMeter:
         self.run = ""
         """The run, which is the session of its calls unless the client names another."""
 
+    @property
+    def key_name(self) -> str:
+        return "" if self._key is None else self._key.name
+
     async def permit(self, address: str, tools: Iterable[str]) -> None:
         key = self._key
         if key is None:

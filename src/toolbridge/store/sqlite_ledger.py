@@ -7,11 +7,9 @@ from typing import Any  # noqa: TID251  a row of SQLite
 import msgspec
 
 from toolbridge.core.json import dumps
-from toolbridge.store.ledger import Grouping, LedgerRow, RowFilter, RowQuery, UsageTotal
+from toolbridge.store.ledger import Grouping, LedgerRow, RowFilter, RowQuery, UsageTotal, escaped
 from toolbridge.store.sqlite_tables import SqliteTables
 
-LEDGER_FILE = "ledger.sqlite"
-"""The name of the file in the state directory."""
 _routes = msgspec.json.Decoder(tuple[str, ...])
 _COLUMNS = LedgerRow.__struct_fields__
 _SCHEMA = """
@@ -106,20 +104,13 @@ def _selection(query: RowQuery) -> tuple[str, dict[str, Any]]:
         values["key"] = query.key
     if query.text:
         conditions.append(f"({_TEXT})")
-        values["text"] = f"%{_escaped(query.text)}%"
+        values["text"] = f"%{escaped(query.text)}%"
     if query.only:
         conditions.append(_FILTERS[query.only])
     where = " and ".join(conditions)
     # Only names from this module are in the statement.
     sql = f"select {', '.join(_COLUMNS)} from requests where {where}"  # noqa: S608
     return f"{sql} order by at desc, id desc limit :most", values
-
-
-def _escaped(text: str) -> str:
-    """Return `text` for `like`, where `%` and `_` stand for other characters."""
-    for special in "!%_":
-        text = text.replace(special, f"!{special}")
-    return text
 
 
 def _row(found: tuple[Any, ...]) -> LedgerRow:
