@@ -647,3 +647,23 @@ async def test_a_created_key_sees_its_own_requests_on_the_page(browse, tmp_path,
                 await page.keyboard.press("1")
                 await row(page, mine)
                 assert await shown(page) == [mine]
+
+
+async def test_a_key_with_few_routes_uses_the_views_that_it_may(browse, tmp_path, monkeypatch):
+    from tests.key_users import CountingModel, create
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    async with model_server(CountingModel()) as server:
+        usage = await create("usage", "--routes", "/v1/usage")
+        async with (
+            gateway(team_settings(server.url), {"XDG_STATE_HOME": str(tmp_path)}) as (url, _),
+            browse(url, at="#usage") as watched,
+        ):
+            watched.expected = ("status of 401", "status of 403")
+            page = watched.page
+            await page.fill("#key", usage)
+            await page.keyboard.press("Enter")
+            await page.wait_for_selector("#usage-empty:has-text('No requests in this time')")
+            await page.wait_for_selector("#live[data-state=limited]")
+            await page.click("nav a:has-text('Requests')")
+            await page.wait_for_selector("#empty-problem:has-text('may not use /v1/requests')")

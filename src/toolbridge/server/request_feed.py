@@ -52,7 +52,7 @@ class RequestFeed:
     def first(self) -> JsonObject:
         """Return the newest rows, running ones last."""
         rows: list[Json] = [self._view.shown(r) for r in newest_rows(self._app, self._view, _FIRST)]
-        return {"rows": rows + self._begun(), "now": time.time()}
+        return {"rows": rows + self._begun()}
 
     def changes(self) -> JsonObject | None:
         """Return the rows that are new or have changed; None without any."""

@@ -38,9 +38,7 @@ async def start(app: "App", exchange: HttpExchange, entry: Entry) -> None:
         entry.body = await exchange.body(app.config.max_body)
         body = _object(entry.body)
         key = exchange.header("idempotency-key")
-        meter = StreamMeter(app, exchange)
-        followed = await app.service.open(body, exchange.caller, key, meter)
-        meter.run = followed.run  # the run has not begun: it waits for its first turn
+        followed = await app.service.open(body, exchange.caller, key, StreamMeter(app, exchange))
     await _send(app, exchange, entry, followed)
 
 

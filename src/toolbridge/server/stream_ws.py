@@ -69,9 +69,7 @@ class StreamSocket:
             key = first.get("idempotency_key")
             body = {k: v for k, v in first.items() if k not in {"type", "idempotency_key"}}
             named = key if isinstance(key, str) else ""
-            followed = await service.open(body, self._caller, named, self._meter)
-            self._meter.run = followed.run
-            return followed
+            return await service.open(body, self._caller, named, self._meter)
         if kind == "resume":
             run, after = parse_event_id(str(first.get("last_event_id", "")))
             return await service.streams.follow(run, self._caller, after)

@@ -9,8 +9,13 @@ export class Refused extends Error {
     this.where = where;
   }
 
+  /** Whether the key is right, but may not use this route. */
+  get isLimit() {
+    return this.status === 403 && this.message.includes("may not use");
+  }
+
   get wantsKey() {
-    return this.status === 401 || this.status === 403;
+    return this.status === 401 || (this.status === 403 && !this.isLimit);
   }
 }
 

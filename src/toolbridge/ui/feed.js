@@ -17,22 +17,22 @@ export class RequestFeed {
   #rests = false;
   #wake = () => {};
 
-  /** `onrows(rows, first, data)` gets rows; `onstate(state, wait)` one of connecting, live, lost, refused. */
+  /** `onrows(rows, first, data)` gets rows; `onstate(state, wait)` one of connecting, live, lost, refused, limited. */
   constructor(onrows, onstate) {
     this.#onrows = onrows;
     this.#onstate = onstate;
     document.addEventListener("visibilitychange", () => this.#look());
   }
 
-  /** Reads until `stop`; resolves when the key is refused. */
+  /** Reads until `stop`; throws when the key is refused. */
   async run() {
     this.#stopped = false;
     while (!this.#stopped) {
       try {
         await this.#read();
       } catch (error) {
-        if (error.wantsKey) {
-          this.#set("refused");
+        if (error.wantsKey || error.isLimit) {
+          this.#set(error.isLimit ? "limited" : "refused");
           throw error;
         }
       }

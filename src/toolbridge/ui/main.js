@@ -12,7 +12,7 @@ import { nextTheme } from "./theme.js";
 import { UsageView } from "./usage_view.js";
 
 const at = (id) => document.getElementById(id);
-const STATES = { connecting: "connecting", live: "live", lost: "connection lost", refused: "key needed" };
+const STATES = { connecting: "connecting", live: "live", lost: "connection lost", refused: "key needed", limited: "not allowed" };
 
 const requests = new RequestsView();
 const request = new RequestView((id, step) => requests.list.neighbour(id, step));
@@ -55,7 +55,7 @@ async function connect() {
   at("key-form").hidden = true;
   at("views").hidden = false;
   at("forget").hidden = !hasKey();
-  feed.run().catch(askForKey);
+  feed.run().catch((error) => (error.wantsKey ? askForKey(error) : requests.refuse(error)));
 }
 
 at("key-form").addEventListener("submit", async (event) => {

@@ -82,11 +82,9 @@ export class RequestsView {
     this.draw();
   }
 
-  /** Forgets everything: another key sees other requests. */
-  reset() {
-    this.rows.clear();
-    this.#next.clear();
-    this.#held = [];
+  /** Shows why there are no requests: the key may not see them. */
+  refuse(error) {
+    this.#problem = error.message;
     this.draw();
   }
 

@@ -39,11 +39,6 @@ export class Rows {
     this.#sort();
   }
 
-  clear() {
-    this.#known.clear();
-    this.list = [];
-  }
-
   #sort() {
     this.list = [...this.#known.values()].sort((a, b) => b.at - a.at || (a.id < b.id ? 1 : -1));
     for (const row of this.list.splice(MOST)) this.#known.delete(row.id);
