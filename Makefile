@@ -54,7 +54,7 @@ test-thorough: setup ## the suite with thirty times as many random examples, new
 test-real: setup ## real clients and model servers, installed on first use
 	@$(BIN)/python -m pytest -m real -rs tests/real
 
-test-browser: setup ## the timeline page in a real browser, installed on first use where that is possible
+test-browser: setup ## the page in a real browser, installed on first use where that is possible
 	@$(BIN)/python -c 'import playwright' 2>/dev/null || \
 	  $(PIP) --no-build-isolation -e '.[browser]' || \
 	  echo 'playwright cannot be installed; the tests will be skipped'

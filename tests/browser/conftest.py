@@ -47,9 +47,11 @@ async def browse():
     where = chromium()
     # Chromium's sandbox needs rights that root and most containers do not have.
     flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+    # Nothing but the page speaks to the network.
+    flags += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
     @asynccontextmanager
-    async def opened(url: str, **options) -> AsyncIterator[Watched]:
+    async def opened(url: str, at: str = "", **options) -> AsyncIterator[Watched]:
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(executable_path=where, args=flags)
             context = await browser.new_context(
@@ -62,7 +64,7 @@ async def browse():
             page = await context.new_page()
             page.set_default_timeout(15_000)
             watched = Watched(page)
-            await page.goto(f"{url}/ui")
+            await page.goto(f"{url}/ui{at}")
             try:
                 yield watched
             finally:

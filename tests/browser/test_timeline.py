@@ -1,13 +1,15 @@
-"""The timeline page as a person uses it, in Chromium, on a real gateway with a scripted model."""
+"""Structured runs on the page as a person uses it, in Chromium, with a scripted model."""
 
 import asyncio
 import json
 import re
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
+import aiohttp
 import pytest
 from tests.peers import gateway
-from tests.streams import call, chunk, frame, reply, streaming, thing
+from tests.streams import call, chunk, frame, read, reply, streaming, thing
 
 from toolbridge.config import Config
 
@@ -55,6 +57,12 @@ class Endless:
                 await line.send(self._piece)
                 self.sent += 1
                 await asyncio.sleep(self.wait)
+
+
+@pytest.fixture
+def browse(browse):
+    """Open the view of the runs."""
+    return partial(browse, at="#runs")
 
 
 @pytest.fixture
@@ -349,7 +357,7 @@ async def test_markup_stays_text_wherever_it_comes_from(browse, home, tmp_path, 
         assert await page.text_content("#past .run-prompt") == EVIL
         await page.click("#past .run")
         await page.wait_for_selector("#replay:not([hidden])")
-        assert await page.title() == "Timeline · toolbridge"
+        assert await page.title() == f"Run {await page.text_content('#run')} · toolbridge"
         assert await page.locator("img:not(header img), main script").count() == 0
 
 
@@ -531,18 +539,142 @@ async def _at_most(page, count: int) -> bool:
     return await events(page) <= count
 
 
-async def test_a_run_that_is_gone_is_a_notice(browse, home, tmp_path):
+async def test_a_run_without_artifacts_is_read_from_its_events_and_an_unknown_one_is_a_notice(
+    browse, home, tmp_path
+):
     async with streaming(paced(reply()), home) as (url, _, _), browse(url) as watched:
         watched.expected = ("status of 404",)
         page = watched.page
         await page.wait_for_selector("#past:has-text('No runs are recorded yet')")
         await start(page)
         await page.wait_for_selector("#past .run")
+        await state(page, "ended")
         for folder in (tmp_path / "state" / "toolbridge" / "runs").iterdir():
             folder.rename(tmp_path / folder.name)
         await page.click("#past .run")
+        await state(page, "ended")
+        assert await labels(page, "result") == ["AssistantReply"]
+        await page.evaluate("location.hash = 'run/run_00000000000000aa'")
         await page.wait_for_selector("#notice:not([hidden])")
         assert "cannot be opened" in await page.inner_text("#notice")
+
+
+@asynccontextmanager
+async def started(url: str, body: dict):
+    """Start a run as another client does; yield its id and the rest of its events."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{url}/v1/stream", json=body) as answer,
+    ):
+        yield answer.headers["x-toolbridge-run"], read(answer)
+
+
+LAMP = {
+    "name": "lamp.set",
+    "parameters": {"type": "object"},
+    "client": True,
+    "returns": {
+        "type": "object",
+        "properties": {
+            "bulb": {"type": "integer", "description": "The number of the bulb"},
+            "color": {"enum": ["warm", "cold"]},
+            "lit": {"type": "boolean"},
+            "note": {"type": "string"},
+        },
+        "required": ["bulb"],
+    },
+}
+
+
+async def test_a_run_of_another_client_is_attached_to_keeps_its_times_and_is_answered_in_place(
+    browse, home, shots
+):
+    answers = (f"One moment. {call('T1', 'lamp.set', {'on': True})}", reply(answer="lit"))
+    async with (
+        streaming(paced(*answers), home) as (url, _, _),
+        started(url, {"prompt": "light", "tools": [LAMP]}) as (run, events),
+    ):
+        async for event in events:
+            if event.name == "tool.call":
+                break
+        async with browse(url) as watched:
+            page = watched.page
+            await page.click("#past .run:has-text('running')")
+            await page.wait_for_selector(".lane-tools .item.open")
+            assert await page.evaluate("location.hash") == f"#run/{run}"
+            path = f"fetch('/v1/runs/{run}').then((answer) => answer.json())"
+            frames = (await page.evaluate(path))["frames"]
+            (called,) = [frame for frame in frames if frame["event"] == "tool.call"]
+            shown = await page.get_attribute(".lane-tools .item", "aria-label")
+            # The time at which the gateway wrote the event, not the time at which it was read.
+            assert f"at {spoken(called['ms'])}" in shown
+            await page.wait_for_selector("#details form[aria-label='Result of lamp.set']")
+            await page.screenshot(path=shots / "attached.png", full_page=True)
+            await page.click("#details button.primary")
+            assert "bulb is required" in await page.inner_text("#details .problem")
+            await page.fill("#details input[type=number]", "3")
+            await page.select_option("#details select", "1")
+            await page.check("#details input[type=checkbox]")
+            await page.click("#details button.primary")
+            await state(page, "ended")
+            await page.click(".lane-tools .item")
+            given = await page.locator("#details pre").last.text_content()
+            assert json.loads(given) == {"bulb": 3, "color": "cold", "lit": True}
+        assert [event.name async for event in events][-1] == "done"
+
+
+def spoken(ms: float) -> str:
+    """Return a short duration as the page writes it."""
+    return f"{round(ms)} ms" if ms < 1000 else f"{ms / 1000:.2f} s"
+
+
+async def test_a_deep_link_opens_a_run_and_a_failure_can_be_reported(browse, home):
+    answers = (call("T1", "lamp.set", {}), reply(answer="dark"))
+    async with streaming(paced(*answers), home) as (url, _, _):
+        async with started(url, {"prompt": "light", "tools": [LAMP]}) as (run, events):
+            async for event in events:
+                if event.name == "tool.call":
+                    break
+            async with browse(url, at=f"#run/{run}") as watched:
+                page = watched.page
+                await page.fill("#details input[type=text]", "the bulb is broken")
+                await page.click("#details button:has-text('Report a failure')")
+                await state(page, "ended")
+                assert await page.title() == f"Run {run} · toolbridge"
+            names = {event.name: event.data async for event in events}
+        assert names["tool.result"]["result"]["error"]["message"] == "the bulb is broken"
+        async with browse(url, at=f"#run/{run}") as watched:
+            await state(watched.page, "past")
+            assert await labels(watched.page, "result") == ["AssistantReply"]
+
+
+async def test_runs_are_searched_and_exported(browse, home, tmp_path):
+    async with streaming(paced(reply(answer="one"), reply(answer="two")), home) as (url, _, _):
+        for prompt in ("bake bread", "brew tea"):
+            async with started(url, {"prompt": prompt}) as (_, events):
+                assert [event.name async for event in events][-1] == "done"
+        async with browse(url) as watched:
+            page = watched.page
+            await page.wait_for_selector("#past .run >> nth=1")
+            await page.fill("#run-search", "TEA")
+            await until(lambda: _is(page.locator("#past .run").count(), 1))
+            await page.fill("#run-search", "nothing")
+            await page.wait_for_selector("#past:has-text('No run contains')")
+            await page.fill("#run-search", "bread")
+            await page.click("#past .run")
+            await state(page, "past")
+            async with page.expect_download() as json_file:
+                await page.click("#run-json")
+            async with page.expect_download() as lines_file:
+                await page.click("#run-ndjson")
+            whole = json.loads((await (await json_file.value).path()).read_text())
+            lines = (await (await lines_file.value).path()).read_text().splitlines()
+    assert whole["prompt"]["order"]["prompt"] == "bake bread"
+    assert [json.loads(line) for line in lines] == whole["frames"]
+
+
+async def _is(found, value) -> bool:
+    return await found == value
 
 
 # ── looks ────────────────────────────────────────────────────────────────────
@@ -561,7 +693,7 @@ CONTRAST = """
   };
   const poor = [];
   for (const el of document.querySelectorAll("h1,h2,h3,h4,p,dt,dd,label,button,.badge,.tick,.lane-name,pre,.label")) {
-    if (!el.offsetParent || el.disabled || el.closest(":disabled") || !el.textContent.trim()) continue;
+    if (!el.offsetParent || el.matches(".unseen") || el.disabled || el.closest(":disabled") || !el.textContent.trim()) continue;
     const inside = el.matches("[data-side=inside] .label");
     const under = inside ? parse(getComputedStyle(el.previousSibling).backgroundColor) : ground(el);
     const [a, b] = [light(parse(getComputedStyle(el).color)), light(under)].sort((x, y) => y - x);

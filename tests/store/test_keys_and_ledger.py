@@ -8,7 +8,7 @@ import pytest
 from toolbridge.accounting.limits_of_keys import KeyLimit
 from toolbridge.policy.key_scopes import KeyScopes
 from toolbridge.store.keys import new_key
-from toolbridge.store.ledger import GROUPINGS, LedgerRow, UsageTotal
+from toolbridge.store.ledger import GROUPINGS, LedgerRow, RowQuery, UsageTotal
 from toolbridge.store.sqlite_keys import SqliteKeys
 from toolbridge.store.sqlite_ledger import SqliteLedger
 
@@ -62,6 +62,61 @@ def test_sums_are_exact_by_every_group(ledger):
     assert found["key"]["alice"] == alice
     assert (found["key"]["Bob"].errors, found["key"]["Bob"].unpriced) == (1, 0)
     assert [t.group for t in ledger.totals("key", NOON)] == ["Bob", "alice"]
+
+
+def test_the_sums_of_one_key_are_its_own(ledger):
+    ledger.append([row("a", key="alice"), row("b", key="bob"), row("c")])
+    assert [t.requests for t in ledger.totals("model", 0, "alice")] == [1]
+    assert [t.requests for t in ledger.totals("model", 0, "")] == [1]
+    assert [t.requests for t in ledger.totals("model", 0)] == [3]
+
+
+def test_rows_are_returned_as_they_were_added_in_pages_newest_first(ledger):
+    whole = row(
+        "whole", at=NOON + 1, key="k", client="c", session="s", api="anthropic", asked="x",
+        routes=("a/x", "p/m"), error="truncated", cache_read=1, cache_write=2, thinking=3,
+        estimated=True, cost=2**53 + 1, first_token_ms=1.5, total_ms=2.5, healings=4, losses=5,
+    )  # fmt: skip
+    rows = [*(row(f"r{n}", at=NOON - n // 3) for n in range(10)), whole]
+    ledger.append(rows)
+    order = sorted(rows, key=lambda one: (one.at, one.id), reverse=True)
+    assert ledger.rows(RowQuery(99)) == order
+    found, before = [], None
+    while page := ledger.rows(RowQuery(4, before=before)):
+        found += page
+        before = page[-1].at, page[-1].id
+    assert found == order
+    assert ledger.rows(RowQuery(9, id="whole")) == [whole]
+    assert ledger.rows(RowQuery(9, since=NOON + 1)) == [whole]
+    assert ledger.rows(RowQuery(9, id="whole", key="other")) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        (RowQuery(9, text="CLAUDE"), ["a"]),
+        (RowQuery(9, text="100%"), ["b"]),
+        (RowQuery(9, text="a_b!"), ["c"]),
+        (RowQuery(9, text="529"), ["d"]),
+        (RowQuery(9, text="there/two"), ["d"]),
+        (RowQuery(9, text="'; --"), []),
+        (RowQuery(9, only="errors"), ["d"]),
+        (RowQuery(9, only="healed"), ["b"]),
+        (RowQuery(9, only="losses", key="k"), ["c"]),
+        (RowQuery(9, key=""), ["a", "b", "d"]),
+    ],
+)
+def test_rows_are_found_by_their_texts_and_kinds(ledger, query, wanted):
+    ledger.append(
+        [
+            row("a", client="claude-cli"),
+            row("b", session="100%", healings=1),
+            row("c", asked="a_b!", losses=1, key="k"),
+            row("d", status=529, routes=("there/one", "there/two")),
+        ]
+    )
+    assert sorted(one.id for one in ledger.rows(query)) == wanted
+    ledger.rows(RowQuery(9, text="\x00"))  # which no row contains, and no engine rejects
 
 
 def test_old_rows_are_removed(ledger):

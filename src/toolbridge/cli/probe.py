@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import os
 import sys
+import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -19,13 +20,16 @@ from toolbridge import trust
 from toolbridge.cli import options
 from toolbridge.config import Config
 from toolbridge.core.errors import ConfigError, MalformedRequest, ModelError
+from toolbridge.core.json import JsonObject
 from toolbridge.policy.tool_modes import ToolMode
-from toolbridge.probe.card import Card, failures, table, without_times
+from toolbridge.probe.card import Card, facts, failures, rows, table, without_times
 from toolbridge.probe.card_svg import card_svg
 from toolbridge.probe.prober import MAX_TOKENS, Prober
 from toolbridge.probe.stanza import stanza, with_stanza
 from toolbridge.probe.tasks import KINDS, MODES, TASKS, Task
 from toolbridge.routing import Router
+from toolbridge.state_dir import state_dir
+from toolbridge.store.probe_cards import save_card
 from toolbridge.upstream.http import Upstream
 
 _BAR = 24
@@ -72,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
     if args.no_times:
         card = without_times(card)
     _print(card, as_json=args.json)
+    _save(card)
     if card.fault:
         unwritten = "; nothing is written" if args.svg or target else ""
         raise ModelError(f"there is no best mode: {card.fault}{unwritten}")
@@ -80,6 +85,22 @@ def run(args: argparse.Namespace) -> int:
     if target is not None:
         _write(target, card)
     return 0
+
+
+def _save(card: Card) -> None:
+    """Keep the card for the page of the gateway."""
+    if (state := state_dir(os.environ)) is None:
+        return
+    shown: JsonObject = {
+        "at": time.time(),
+        "best": card.best,
+        "rows": [list(row) for row in rows(card)],
+        "facts": [*facts(card)],
+    }
+    try:
+        save_card(state, card.model, shown)
+    except OSError as error:
+        print(f"the card is not kept for the page: {error}", file=sys.stderr)
 
 
 def _check_writable(path: Path) -> None:

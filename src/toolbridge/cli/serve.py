@@ -321,6 +321,7 @@ def banner(config: Config, start: StartReport) -> str:
         "                  or set these variables in any terminal:",
         *(f"                  export {line}" for line in recipe(config, start)),
         "",
+        f"  Page:           {start.url}/ui",
         f"  Configuration:  {start.file or 'no configuration file'}",
         f"  Model:          {start.model or 'none'} ({start.found})",
     ]

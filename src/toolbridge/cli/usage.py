@@ -7,26 +7,25 @@ UTC. Tokens that a provider did not report are estimated, and marked with `~`.
 import argparse
 import csv
 import os
-import re
 import sys
 import time
 from collections.abc import Iterable
 
 import msgspec
 
-from toolbridge.accounting.limits_of_keys import NANOS, dollars
+from toolbridge.accounting.limits_of_keys import dollars
 from toolbridge.cli import options
 from toolbridge.cli.demo_trace import cut, plain
 from toolbridge.config import Config
 from toolbridge.core.errors import ConfigError, MalformedRequest
-from toolbridge.core.json import JsonObject, dumps
+from toolbridge.core.json import dumps
 from toolbridge.state_dir import state_dir
 from toolbridge.store import StoreUnavailable
 from toolbridge.store.engines import LEDGER_FILE, Engines, ledger_url
 from toolbridge.store.ledger import GROUPINGS, Grouping, UsageTotal
+from toolbridge.store.usage_records import record_of, start_of
 from toolbridge.store_settings import ServerUrl
 
-_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _BAR = 24
 _NOBODY = {"key": "(no key)", "session": "(no session)", "client": "(unknown)"}
 
@@ -47,13 +46,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     config, _ = options.load_with_source(args)
-    start = since(args.since, time.time())
+    start = start_of(args.since, time.time(), "--since")
     place, totals = read_totals(config, args.by, start)
     if args.csv:
         _print_csv(args.by, totals)
     elif args.json:
         for total in totals:
-            print(dumps(_record(args.by, total)))
+            print(dumps(record_of(args.by, total)))
     elif totals:
         _print_table(args.by, totals)
     else:
@@ -83,32 +82,9 @@ def read_totals(config: Config, by: Grouping, start: float) -> tuple[str, list[U
         ledger.close()
 
 
-def since(text: str, now: float) -> float:
-    """Return the time that `text` means: a duration before `now`, or a day (UTC)."""
-    if form := re.fullmatch(r"([0-9]{1,6})([mhdw])", text):
-        return now - int(form[1]) * _SECONDS[form[2]]
-    try:
-        day = time.strptime(text, "%Y-%m-%d")
-    except ValueError:
-        raise MalformedRequest(
-            "must be a duration such as 7d or a date such as 2027-01-31", where="--since"
-        ) from None
-    import calendar
-
-    return float(calendar.timegm(day))
-
-
 def _sum(totals: Iterable[UsageTotal]) -> UsageTotal:
     rows = [msgspec.structs.astuple(total)[1:] for total in totals]
     return UsageTotal("total", *(sum(column) for column in zip(*rows, strict=True)))
-
-
-def _record(by: Grouping, total: UsageTotal) -> JsonObject:
-    found: JsonObject = msgspec.structs.asdict(total)
-    found.pop("group")
-    # A sum of whole billionths, written without rounding.
-    cost = f"{total.cost // NANOS}.{total.cost % NANOS:09d}"
-    return {by: total.group, **found, "cost": cost, "currency": "USD"}
 
 
 def _print_csv(by: Grouping, totals: list[UsageTotal]) -> None:
@@ -116,7 +92,7 @@ def _print_csv(by: Grouping, totals: list[UsageTotal]) -> None:
     writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
     writer.writeheader()
     for total in totals:
-        writer.writerow(_record(by, total))
+        writer.writerow(record_of(by, total))
 
 
 def _print_table(by: Grouping, totals: list[UsageTotal]) -> None:

@@ -5,6 +5,7 @@ counted, and never for models that run on this machine.
 """
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,6 +14,9 @@ from toolbridge.core.messages import Message
 from toolbridge.core.stage import Identity, Stage
 from toolbridge.routing.models import Route
 from toolbridge.upstream.hosts import hostname, is_loopback
+
+if TYPE_CHECKING:
+    from toolbridge.accounting.tariff import Rates
 
 
 async def priced(message: Message, route: Route, at: float) -> Message:
@@ -35,6 +39,20 @@ def has_price(route: Route) -> bool:
     if route.settings.rates is not None:
         return True
     return not (route.is_demo or route.is_node or is_loopback(hostname(route.provider_config.url)))
+
+
+async def rates_of(route: Route, at: float) -> "Rates | None":
+    """Return the prices of a short prompt at the time `at`; None if they are not known."""
+    return await asyncio.to_thread(_rates, route, at) if has_price(route) else None
+
+
+def _rates(route: Route, at: float) -> "Rates | None":
+    from toolbridge.accounting.tariff import Rates, tariff
+
+    if (given := route.settings.rates) is not None:
+        return Rates(**msgspec.structs.asdict(given))
+    found = tariff(route.target.model, _seller(route))
+    return found.rates(at, 0) if found else None
 
 
 _SELLERS = {"mantle": "bedrock", "foundry": "azure"}

@@ -17,6 +17,9 @@ from toolbridge.runs.usage import CallTokens
 class Meter(Protocol):
     """Checks the scopes and limits of a key, and charges each call of the model to it."""
 
+    run: str
+    """The id of the run, once it has one."""
+
     @property
     def key_name(self) -> str:
         """The name of the caller's created key; empty without one."""

@@ -45,6 +45,8 @@ class GivenTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     description: str = ""
     parameters: JsonObject = {}
     client: bool = False
+    returns: JsonObject = {}
+    """A JSON Schema of the result of a `client` tool: the page makes a form of it."""
     url: str = ""
 
 

@@ -106,6 +106,8 @@ class StreamService:
         id = self.streams.new_id()
         if key and (begun := await self.streams.claim(id, body, caller, key)) is not None:
             return begun
+        if meter is not None:
+            meter.run = id
         log = self.streams.log_for(id, caller)
         tool_context = ToolContext(
             run=id, caller=owner_of(caller), idempotency_key=key, store=self._store

@@ -3,9 +3,10 @@
 import asyncio
 import os
 import re
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from typing import TypeAlias
@@ -57,6 +58,7 @@ class _Live:
     owner: str
     task: "asyncio.Task[None]"
     alone: float | None = None
+    began: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,15 @@ class Streams:
                     return
 
     # ── following ────────────────────────────────────────────────────────────
+
+    def active(self, caller: str) -> dict[str, float]:
+        """Return the runs of this caller that run in this process, with their seconds so far."""
+        owner, now = owner_of(caller), time.monotonic()
+        return {
+            id: now - live.began
+            for id, live in self._live.items()
+            if live.owner == owner and not live.run.log.ended
+        }
 
     async def follow(self, run: str, caller: str, after: int = 0) -> RunSubscription:
         """Follow a run of this caller, live or past; raise `UnknownRun`."""

@@ -27,6 +27,7 @@ from toolbridge.server.gateway import Gateway
 from toolbridge.server.http import IncomingRequest
 from toolbridge.server.lifecycle import Lifecycle
 from toolbridge.server.metrics import Metrics, configured_models
+from toolbridge.server.recent_requests import RecentRequests
 from toolbridge.server.request_log import Entry, RequestLog
 from toolbridge.store import private_files
 from toolbridge.store.ledger_writer import LedgerWriter
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from toolbridge.runs.service import StreamService
     from toolbridge.server.kept_answers import KeptAnswers
     from toolbridge.server.telemetry import Telemetry
+
+
+_LEDGER_READS = 2
+"""Reads of the ledger at the same time; each takes a thread."""
 
 
 class App:
@@ -56,11 +61,15 @@ class App:
         self.metrics = Metrics(configured_models(config), self.gateway.redactor)
         self._request_log = RequestLog(config.log, redactor=self.gateway.redactor)
         self.ledger = _ledger(config, self.gateway)
+        self.ledger_reads = asyncio.Semaphore(_LEDGER_READS)
         self._telemetry = _telemetry(config, self.gateway)
         self._ids = Ids(os.urandom(16))
         self._stack = AsyncExitStack()
-        self.in_flight: set[asyncio.Task[object]] = set()
-        """The tasks of authenticated requests; `http.max_requests` limits their number."""
+        self.in_flight: dict[asyncio.Task[object], Entry] = {}
+        """The tasks and entries of authenticated requests; `http.max_requests` limits their number."""
+        self.recent_requests = RecentRequests()
+        self.watchers: set[str] = set()
+        """The ids of the requests that follow the recent ones, for the page."""
         self.lifecycle = Lifecycle()
         self._services: list[StreamService] = []
         """The first stream service that was made, for all `App`s that follow one another."""
@@ -124,6 +133,10 @@ class App:
         self._stack.push_async_callback(made.close)
         return made
 
+    def active_runs(self, caller: str) -> dict[str, float]:
+        """Return the active structured streams of a caller, with their seconds so far."""
+        return self._services[0].streams.active(caller) if self._services else {}
+
     @property
     def answers(self) -> "KeptAnswers":
         """The kept answers; their modules are imported on first use."""
@@ -145,7 +158,7 @@ class App:
         entry.fields["url.path"] = exchange.path
         return entry
 
-    def admit(self) -> None:
+    def admit(self, entry: Entry) -> None:
         """Count this task as a concurrent request; raise `RateLimited` above the limit.
 
         Call it after the key check, so that unauthenticated requests cannot use up the limit.
@@ -157,36 +170,40 @@ class App:
                 "try again in a moment",
                 retry_after=1.0,
             )
-        self.count()
+        self.count(entry)
 
-    def count(self) -> None:
+    def count(self, entry: Entry) -> None:
         """Count this task as a concurrent request, which was admitted before."""
         if (task := asyncio.current_task()) is not None:
-            self.in_flight.add(task)
+            self.in_flight[task] = entry
 
     def release(self) -> None:
         """Stop counting this task."""
         if (task := asyncio.current_task()) is not None:
-            self.in_flight.discard(task)
+            self.in_flight.pop(task, None)
 
     def record(self, entry: Entry, status: int) -> None:
         """Add a finished request to the metrics and to the request log."""
         self.metrics.record(entry, status, time.monotonic() - entry.started)
         if entry.asks_model:
             self.record_call(entry, status, inner=False)
+        elif entry.on_end is not None:  # for a model, and rejected before that was clear
+            self.recent_requests.add(entry.row(status))
         if self._request_log.writes:
             self._request_log.write(entry.line(status))
         if entry.on_end is not None:
             entry.on_end(status)
 
     def record_call(self, entry: Entry, status: int, *, inner: bool = True) -> None:
-        """Add a request to a model to the metrics of its key and to the ledger.
+        """Add a request to a model to the metrics of its key, to the recent ones and to the ledger.
 
         `inner` requests are those of a structured stream, which the request log does not have.
         """
         self.metrics.record_call(entry, status, inner=inner)
+        row = entry.row(status)
+        self.recent_requests.add(row)
         if self.ledger is not None:
-            self.ledger.add(entry.row(status))
+            self.ledger.add(row)
         if self._telemetry is not None:
             self._telemetry.record(entry, status)
 

@@ -143,7 +143,7 @@ class Dispatcher:
         if exchange.path not in _OPEN and not routes.is_page(exchange.path):
             await app.guard.check(exchange)
             if exchange.path != _METRICS:
-                app.admit()
+                app.admit(entry)
         if keeps_answer(exchange, app.config):
             await self._resume(app, exchange, entry)
         else:
@@ -154,7 +154,7 @@ class Dispatcher:
         from toolbridge.server import resuming
 
         async def make(app: App, produced: HttpExchange, entry: Entry) -> None:
-            app.count()
+            app.count(entry)
             await _route(produced)(app, produced, entry)
 
         async def produce(produced: HttpExchange) -> None:

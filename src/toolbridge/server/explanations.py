@@ -41,20 +41,22 @@ async def serve(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     """Answer with the explanation of a request of the caller."""
     id = exchange.path.removeprefix(f"{PATH}/")
     entry.note(surface="explain")
-    kept_requests = app.gateway.kept_requests
-    kept = kept_requests.find(id, exchange.caller)
+    kept = app.gateway.kept_requests.find(id, exchange.caller)
     if kept is None:
         raise UnknownRoute(_missing(id))
+    await exchange.reply(200, dump_bytes(await explain_kept(app, kept, exchange.caller)))
+
+
+async def explain_kept(app: "App", kept: KeptRequest, caller: str) -> Json:
+    """Return the explanation of a request, without secrets and with long texts shortened."""
     came: Request | ToolbridgeError
     try:
-        came = await app.gateway.stored_responses.resume(kept.ask.read(kept.body), exchange.caller)
+        came = await app.gateway.stored_responses.resume(kept.ask.read(kept.body), caller)
     except ToolbridgeError as error:
         came = error
     why = app.gateway.model_routes.explain_name(kept.request_model) if kept.route else ""
-    earlier = kept_requests.before(kept)[:_COMPARED]
-    redactor = app.gateway.redactor
-    explained = await asyncio.to_thread(_explain, kept, came, why, earlier, redactor)
-    await exchange.reply(200, explained)
+    earlier = app.gateway.kept_requests.before(kept)[:_COMPARED]
+    return await asyncio.to_thread(_explain, kept, came, why, earlier, app.gateway.redactor)
 
 
 def _missing(id: str) -> str:
@@ -72,11 +74,11 @@ def _explain(
     why: str,
     earlier: list[KeptRequest],
     redactor: Redactor,
-) -> bytes:
-    """Return the explanation as JSON, redacted before it is shortened: half a secret has no shape."""
+) -> Json:
+    """Return the explanation, redacted before it is shortened: half a secret has no shape."""
     shown = _collect(kept, came, why)
     shown["prefix"] = _prefix(kept, earlier, redactor)
-    return dump_bytes(_bounded(redactor.value(shown)))
+    return _bounded(redactor.value(shown))
 
 
 def _collect(kept: KeptRequest, came: Request | ToolbridgeError, why: str) -> JsonObject:
@@ -137,6 +139,8 @@ def _attempt(attempt: TracedAttempt) -> JsonObject:
         "status": attempt.status,
         "tool_mode": attempt.tool_mode,
     }
+    if attempt.answered_at:
+        shown["answered_ms"] = round(attempt.answered_at * 1000, 1)
     if attempt.ready is not None:  # the demo model and nodes have no HTTP
         for name in ("path", "bytes", "status"):
             del shown[name]

@@ -47,7 +47,7 @@ from toolbridge.server.passthrough import (
     passthrough_request,
     reply_as_provider,
 )
-from toolbridge.server.request_fields import note_caller, session_of
+from toolbridge.server.request_fields import note_client, session_of
 from toolbridge.server.request_log import Entry
 from toolbridge.server.rule_routes import choose_addresses, key_name, routing_headers
 from toolbridge.server.shared_facts import SharedFacts
@@ -129,8 +129,10 @@ class Gateway:
         kept = self.kept_requests.begin(exchange, ask, body, entry)
         if self._recorder is not None:
             self._recorder.attach(exchange, kept)
+        entry.note(surface=ask.codec.name)
+        note_client(entry, exchange)  # before the first error
         request = ask.read(body)
-        note_caller(entry, exchange)
+        entry.asks_model = True
         if not request.session and (session := session_of(exchange)):
             request = msgspec.structs.replace(request, session=session)
         request, edits = permitted_request(request, exchange.access, self.config.loop_guard)

@@ -1,7 +1,7 @@
 """Past requests in memory, for `toolbridge explain`.
 
-A `KeptRequest` holds references to the client's body, to the bodies that were sent and to the log
-entry; the answer's text is not kept. Nothing is compared or copied while a request is served:
+A `KeptRequest` holds references to the client's body, to the bodies that were sent, to the answer
+without its media, and to the log entry. Nothing is compared or copied while a request is served:
 `explanations.py` does that when it is asked. The oldest requests are dropped first.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from toolbridge.core.caller import owner_of
+from toolbridge.core.messages import Call, Text, Thinking
 from toolbridge.routing.exchange_trace import ExchangeTrace
 from toolbridge.routing.models import Route
 from toolbridge.routing.router import TokenCount
@@ -23,6 +24,10 @@ _BASE = 2048
 """Bytes that a request takes besides its bodies."""
 MOST = 1000
 """Requests that are kept, however small they are."""
+
+
+_KEPT = (Text, Thinking, Call)
+"""Parts of an answer that are kept; images and audio are too large."""
 
 
 class KeptRequest:
@@ -46,15 +51,18 @@ class KeptRequest:
         """Called once at the end, with the request."""
         self.status = 0
         self.duration = 0.0
+        self._answer_size = 0
 
     def finish(self, status: int) -> None:
-        """Note the end of the request, and drop the text of its answer."""
+        """Note the end of the request, and drop the media of its answer."""
         self.status = status
         self.duration = time.monotonic() - self.entry.started
         self.entry.on_end = None
         if (message := self.entry.message) is not None:
+            content = tuple(part for part in message.content if isinstance(part, _KEPT))
+            self._answer_size = sum(map(_size_of, content))
             self.entry.message = msgspec.structs.replace(
-                message, content=(), alternatives=(), logprobs=(), envelope=None
+                message, content=content, alternatives=(), logprobs=(), envelope=None
             )
         on_finish, self.on_finish = self.on_finish, None
         if on_finish is not None:
@@ -73,7 +81,14 @@ class KeptRequest:
     def size(self) -> int:
         bodies = len(self.body) + sum(len(one.body) for one in self.trace.attempts)
         steps = (step for report in self.entry.healed for step in report.steps)
+        bodies += self._answer_size
         return _BASE + bodies + sum(len(step.before) + len(step.after) for step in steps)
+
+
+def _size_of(part: Text | Thinking | Call) -> int:
+    if isinstance(part, Call):
+        return len(part.raw) + len(msgspec.json.encode(part.arguments))
+    return len(part.text)
 
 
 class KeptRequests:
@@ -112,6 +127,10 @@ class KeptRequests:
             if kept.owner == owner and id in {kept.id, "last"}:
                 return kept
         return None
+
+    def newest(self) -> list[KeptRequest]:
+        """Return the requests of all callers, the newest first."""
+        return list(reversed(self._kept))
 
     def before(self, kept: KeptRequest) -> list[KeptRequest]:
         """Return earlier requests of the same conversation to the same model, newest first.

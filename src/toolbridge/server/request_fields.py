@@ -29,6 +29,11 @@ def client_of(exchange: IncomingRequest) -> str:
 def note_caller(entry: Entry, exchange: IncomingRequest) -> None:
     """Note who asks a model; the request gets a row in the ledger."""
     entry.asks_model = True
+    note_client(entry, exchange)
+
+
+def note_client(entry: Entry, exchange: IncomingRequest) -> None:
+    """Note the program, the key and the session of the client."""
     entry.trace_parent = exchange.header("traceparent")
     if client := client_of(exchange):
         entry.fields["client.name"] = client

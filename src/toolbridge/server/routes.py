@@ -25,6 +25,7 @@ STREAM = "/v1/stream"
 WEBSOCKET = "/v1/stream/ws"
 RUNS = "/v1/runs"
 EXPLAIN = "/v1/explain"
+REQUESTS = "/v1/requests"
 Serve = Callable[[App, HttpExchange, Entry], Awaitable[None]]
 
 
@@ -151,6 +152,15 @@ def _past(name: str) -> Serve:
         from toolbridge.server import runs
 
         await getattr(runs, name)(app, exchange, entry)
+
+    return serve
+
+
+def _page_data(name: str) -> Serve:
+    async def serve(app: App, exchange: HttpExchange, entry: Entry) -> None:
+        from toolbridge.server.page_routes import PAGE_DATA
+
+        await PAGE_DATA[name](app, exchange, entry)
 
     return serve
 
@@ -286,6 +296,11 @@ _PATHS: dict[str, dict[str, Serve]] = {
     "/api/ps": {"GET": running},
     STREAM: {"POST": _streaming("start")},
     RUNS: {"GET": _past("listed")},
+    REQUESTS: {"GET": _page_data("requests")},
+    f"{REQUESTS}/stream": {"GET": _page_data("feed")},
+    "/v1/usage": {"GET": _page_data("usage")},
+    "/v1/providers": {"GET": _page_data("providers")},
+    "/v1/model_cards": {"GET": _page_data("cards")},
     **{path: {"GET": ui.page} for path in ui.FILES},
     "/v1/models": {"GET": models},
     "/v1beta/models": {"GET": models},
@@ -298,6 +313,7 @@ _PATTERNS: list[tuple[re.Pattern[str], dict[str, Serve]]] = [
     (re.compile(rf"{STREAM}/run_[0-9a-f]+/results"), {"POST": _streaming("answer_tool")}),
     (re.compile(rf"{RUNS}/run_[0-9a-f]+"), {"GET": _past("one")}),
     (re.compile(rf"{EXPLAIN}/[^/]+"), {"GET": explain}),
+    (re.compile(rf"{REQUESTS}/[^/]+"), {"GET": _page_data("request")}),
     (re.compile(r"/v1(beta\d?|alpha)?/models/.+:\w*[a-z][A-Z]\w*"), {"POST": gemini}),
     (re.compile(r"/v1(beta)?/models/.+"), {"GET": one_model, "POST": gemini}),
     (re.compile(r"/v1/responses/[^/]+/input_items"), {"GET": responses.input_items}),

@@ -6,12 +6,13 @@ without a key serves loopback only. The redactor runs on the response as it did 
 
 import asyncio
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from toolbridge.core.json import Json
+from toolbridge.core.json import JsonObject
 from toolbridge.runs.folders import NO_LINK, Summary, list_runs, load_run, run_folder
 from toolbridge.runs.streams import UnknownRun
 from toolbridge.server.http import HttpExchange
@@ -49,7 +50,12 @@ async def listed(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     entry.note(surface="stream")
     state = app.gateway.state
     found = await asyncio.to_thread(_list, state / "runs") if state else []
-    await exchange.reply(200, app.gateway.redactor.json({"runs": found}))
+    active = app.active_runs(exchange.caller)
+    rows = {id: _active_row(id, elapsed) for id, elapsed in active.items()}
+    for row in found:
+        known = rows.get(str(row["id"]), {"active": False})
+        rows[str(row["id"])] = {**row, **known, "prompt": row["prompt"]}
+    await exchange.reply(200, app.gateway.redactor.json({"runs": list(rows.values())}))
 
 
 async def one(app: "App", exchange: HttpExchange, entry: Entry) -> None:
@@ -63,15 +69,27 @@ async def one(app: "App", exchange: HttpExchange, entry: Entry) -> None:
         found = await asyncio.to_thread(load_run, state / "runs", run)
     except LookupError:
         raise UnknownRun(f"there are no artifacts of {run}") from None
+    elapsed = app.active_runs(exchange.caller).get(run)
+    shown = {
+        **msgspec.structs.asdict(found),
+        "active": elapsed is not None,
+        "elapsed_ms": None if elapsed is None else round(elapsed * 1000, 1),
+    }
     # Redacted again: an earlier version may have written the files.
-    await exchange.reply(200, await asyncio.to_thread(app.gateway.redactor.json, found))
+    await exchange.reply(200, await asyncio.to_thread(app.gateway.redactor.json, shown))
 
 
-def _list(root: Path) -> list[Json]:
+def _active_row(id: str, elapsed: float) -> JsonObject:
+    """Return the row of an active run, which may have no artifacts."""
+    started = time.time() - elapsed
+    return {"id": id, "started": started, "finished": False, "prompt": "", "active": True}
+
+
+def _list(root: Path) -> list[JsonObject]:
     return [_row(root, summary) for summary in list_runs(root)[:_MOST]]
 
 
-def _row(root: Path, summary: Summary) -> Json:
+def _row(root: Path, summary: Summary) -> JsonObject:
     listed_metrics = {name: summary.metrics[name] for name in _LISTED if name in summary.metrics}
     return {
         "id": summary.id,

@@ -24,6 +24,8 @@ class StreamMeter:
         self._app = app
         self._request = request
         self._key = request.access
+        self.run = ""
+        """The run, which is the session of its calls unless the client names another."""
 
     @property
     def key_name(self) -> str:
@@ -50,6 +52,7 @@ class StreamMeter:
     async def call(self, route: Route, asked: Asked) -> AsyncIterator[Charge]:
         entry = Entry(self._app.request_id())
         note_caller(entry, self._request)
+        entry.fields.setdefault("session.id", self.run)
         entry.free = not has_price(route)
         entry.fields |= {
             "surface": "stream",

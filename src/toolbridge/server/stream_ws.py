@@ -138,7 +138,7 @@ async def serve(app: "App", scope: Scope, receive: Receive, send: Send) -> None:
     request = request_of(scope)
     try:
         await app.guard.check(request)
-        app.admit()
+        app.admit(app.open_entry(request))
     except ToolbridgeError as error:
         await receive()
         await _deny(send, error)

@@ -1,4 +1,4 @@
-"""The timeline page: static files from a fixed list, so that a path cannot reach other files.
+"""The page: static files from a fixed list, so that a path cannot reach other files.
 
 The files need no key: they contain no secret, and a page must load before it can ask for a key. All
 data on the page comes from the API, which requires the key.
@@ -19,12 +19,23 @@ _KINDS = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_MODULES = ("chart", "client", "details", "form", "main", "panes", "past", "replay", "sse", "story")
+_MODULES = (
+    "bar_chart", "chart", "client", "details", "dom", "export", "feed", "form", "format",
+    "json_lines", "live_run", "main", "models_view", "panes", "past", "providers_view", "replay",
+    "request_list", "request_state", "request_timeline", "request_view", "requests_view", "router",
+    "rows", "runs_view", "shortcuts", "side_by_side", "sse", "story", "text_diff", "theme",
+    "tool_form", "usage_view",
+)  # fmt: skip
+_STYLES = ("base", "overview", "request", "requests", "runs", "shell")
 FILES = {
     PAGE: "index.html",
     **{
         f"{PAGE}/{name}": name
-        for name in ("style.css", "icon.svg", *(f"{module}.js" for module in _MODULES))
+        for name in (
+            "icon.svg",
+            *(f"{module}.js" for module in _MODULES),
+            *(f"{style}.css" for style in _STYLES),
+        )
     },
 }
 """Path → file."""

@@ -1,7 +1,7 @@
 """The ledger: one row for each request to a model, without prompts and answers.
 
 `server/request_log.py` makes the rows, `store/ledger_writer.py` appends them off the request path,
-and `toolbridge usage` adds them up. Costs are whole billionths of a dollar, so that sums are exact.
+`toolbridge usage` and `GET /v1/usage` add them up, and `GET /v1/requests` lists them. Costs are whole billionths of a dollar, so that sums are exact.
 """
 
 from typing import Literal, Protocol, TypeAlias
@@ -51,6 +51,24 @@ class LedgerRow(msgspec.Struct, frozen=True, omit_defaults=True):
     losses: int = 0
 
 
+RowFilter: TypeAlias = Literal["", "errors", "healed", "losses"]
+
+
+class RowQuery(msgspec.Struct, frozen=True):
+    """Which rows to return: all conditions hold for each of them."""
+
+    most: int
+    since: float = 0.0
+    before: tuple[float, str] | None = None
+    """The time and the id of a row; only rows before it in the order of the answer are returned."""
+    id: str = ""
+    key: str | None = None
+    """The name of a key; None for the rows of all keys."""
+    text: str = ""
+    """A text that one of the row's texts contains, in any case."""
+    only: RowFilter = ""
+
+
 class UsageTotal(msgspec.Struct, frozen=True):
     """The sum of the rows of one group."""
 
@@ -80,7 +98,17 @@ class LedgerStore(Protocol):
     def forget(self, before: float) -> None:
         """Remove the rows of requests that began before this time."""
 
-    def totals(self, by: Grouping, since: float) -> list[UsageTotal]:
-        """Return the sums of all rows since a time, in the order of their groups."""
+    def totals(self, by: Grouping, since: float, key: str | None = None) -> list[UsageTotal]:
+        """Return the sums of all rows since a time, of one key or of all, in the order of their groups."""
+
+    def rows(self, query: RowQuery) -> list[LedgerRow]:
+        """Return rows, the newest first; of rows with the same time the one with the larger id."""
 
     def close(self) -> None: ...
+
+
+def escaped(text: str) -> str:
+    """Return `text` for `like … escape '!'`, where `%` and `_` stand for other characters."""
+    for special in "!%_":
+        text = text.replace(special, f"!{special}")
+    return text

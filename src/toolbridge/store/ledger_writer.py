@@ -42,7 +42,8 @@ class LedgerWriter:
         most: int = MOST_WAITING,
     ) -> None:
         self._redactor = redactor or Redactor()
-        self._open_store = open_store
+        self.open_store = open_store
+        """Opens the ledger; a reader calls it for a connection of its own."""
         self._days = days
         self._most = most
         self._rows: deque[LedgerRow] = deque()
@@ -81,7 +82,7 @@ class LedgerWriter:
     # ── in the thread ────────────────────────────────────────────────────────
 
     def _run(self) -> None:
-        store = self._open_store()
+        store = self.open_store()
         while True:
             with self._changed:
                 while not self._rows and not self._closing:

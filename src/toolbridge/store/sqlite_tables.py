@@ -59,9 +59,10 @@ class SqliteTables:
         """As `run`, without a transaction: for one statement that only reads."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, f"toolbridge-{self.path.stem}")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._read, work)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self.read_here, work)
 
-    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def read_here(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """As `read`, in this thread."""
         try:
             return work(self._opened())
         except (OSError, sqlite3.Error) as error:

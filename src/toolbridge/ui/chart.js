@@ -1,4 +1,5 @@
 /** Draws the items of a run on a time axis: one lane per kind, one button per item. */
+import { make } from "./dom.js";
 import { LANES, spoken } from "./story.js";
 
 const ROW = 30;
@@ -7,13 +8,6 @@ const LABEL = { size: 0.8, most: 200, margin: 16 }; // rem, as in the style shee
 const THINNEST = 6;
 const GAP = 4;
 const SPANS = { paused: "paused", lost: "connection lost", quiet: "no events", waiting: "" };
-
-export function make(tag, className = "", text = "") {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  if (text) element.textContent = text;
-  return element;
-}
 
 export class Chart {
   #root;

@@ -1,11 +1,6 @@
-/** The client of the gateway: requests with the key, and one live stream that can be paused. */
-import { EventReader } from "./sse.js";
+/** Requests to the gateway, with the key. */
 
 const KEY = "toolbridge.key";
-const TRIES = 8;
-const SILENCE = 45_000; // three pings
-const TURN = 12; // milliseconds of reading between two chances to draw
-const TIMES_OUT = new Set([408, 429, 502, 503, 504, 529]);
 
 export class Refused extends Error {
   constructor(status, message, where = "") {
@@ -14,8 +9,13 @@ export class Refused extends Error {
     this.where = where;
   }
 
+  /** Whether the key is right, but may not use this route. */
+  get isLimit() {
+    return this.status === 403 && this.message.includes("may not use");
+  }
+
   get wantsKey() {
-    return this.status === 401 || this.status === 403;
+    return this.status === 401 || (this.status === 403 && !this.isLimit);
   }
 }
 
@@ -26,16 +26,22 @@ try {
   // Without session storage the key is kept in memory.
 }
 
+export function hasKey() {
+  return shown !== "";
+}
+
+/** Keeps the key until the tab is closed; an empty one forgets it. */
 export function setKey(key) {
   shown = key;
   try {
-    sessionStorage.setItem(KEY, key);
+    if (key) sessionStorage.setItem(KEY, key);
+    else sessionStorage.removeItem(KEY);
   } catch {
     // As above.
   }
 }
 
-async function request(path, options = {}) {
+export async function request(path, options = {}) {
   const headers = { ...options.headers };
   if (shown) headers["x-api-key"] = shown;
   const response = await fetch(path, { ...options, headers, cache: "no-store" });
@@ -56,150 +62,4 @@ async function refusal(response) {
 
 export async function getJson(path) {
   return (await request(path)).json();
-}
-
-/** Lets the page draw and handle input; reading a body without a pause would block both. */
-function breath() {
-  return globalThis.scheduler?.yield?.() ?? pause(0);
-}
-
-function pause(milliseconds) {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
-}
-
-function randomKey() {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
-/**
- * One live stream.
- *
- * `onevent(event)` gets every numbered event; `onstate(state)` one of connecting, running, paused,
- * lost, ended. Pausing stops reading the body: the connection fills up, the gateway waits, and so
- * does the model behind it.
- */
-export class LiveRun {
-  id = "";
-  state = "connecting";
-  #last = "";
-  #pace = 0;
-  #gate = null;
-  #open = () => {};
-  #onevent;
-  #onstate;
-
-  constructor(onevent, onstate) {
-    this.#onevent = onevent;
-    this.#onstate = onstate;
-  }
-
-  /**
-   * Starts a run and reads it until `done`; throws `Refused` or a network error.
-   *
-   * `pace` is the minimum time per event, in milliseconds.
-   */
-  async run(body, pace = 0) {
-    this.#pace = pace;
-    const headers = { "content-type": "application/json", "idempotency-key": randomKey() };
-    const order = { method: "POST", headers, body: JSON.stringify(body) };
-    // A repeat with the same idempotency key reads the run that the first request may have started.
-    await this.#persist((signal) =>
-      this.#last ? this.#again(signal) : request("/v1/stream", { ...order, signal }),
-    );
-    this.#set("ended");
-  }
-
-  pause() {
-    if (this.state !== "running") return;
-    this.#gate = new Promise((resolve) => {
-      this.#open = resolve;
-    });
-    this.#set("paused");
-  }
-
-  resume() {
-    if (this.#gate === null) return;
-    this.#gate = null;
-    this.#set("running");
-    this.#open();
-  }
-
-  async abort() {
-    if (!this.id) return;
-    await request(`/v1/stream/${this.id}`, { method: "DELETE" });
-    this.resume(); // so that the end is read
-  }
-
-  async answer(id, result) {
-    const body = JSON.stringify({ id, result });
-    const headers = { "content-type": "application/json" };
-    await request(`/v1/stream/${this.id}/results`, { method: "POST", headers, body });
-  }
-
-  #again(signal) {
-    const headers = { "last-event-id": this.#last };
-    return request(`/v1/stream/${this.id}`, { headers, signal });
-  }
-
-  async #persist(connect) {
-    for (let failures = 0; ; failures += 1) {
-      const before = this.#last;
-      try {
-        if (await this.#follow(connect)) return;
-      } catch (error) {
-        if (error instanceof Refused && !TIMES_OUT.has(error.status)) throw error;
-        if (failures >= TRIES) throw error;
-      }
-      if (this.#last !== before) failures = 0;
-      if (failures >= TRIES) throw new Error("the connection is lost; check that the gateway runs");
-      if (this.#gate === null) this.#set("lost");
-      await pause(Math.min(4000, 200 * 2 ** failures));
-    }
-  }
-
-  /** Reads one connection; returns whether the run has ended. */
-  async #follow(connect) {
-    const control = new AbortController();
-    const response = await connect(control.signal);
-    this.id = response.headers.get("x-toolbridge-run") ?? this.id;
-    this.#set(this.#gate === null ? "running" : "paused");
-    const body = response.body.getReader();
-    const reader = new EventReader();
-    let breathed = performance.now();
-    try {
-      for (;;) {
-        await this.#gate;
-        const watch = setTimeout(() => control.abort(), SILENCE);
-        const { done, value } = await body.read().finally(() => clearTimeout(watch));
-        if (done) return false;
-        if (await this.#tell(reader.feed(value))) return true;
-        if (performance.now() - breathed > TURN) {
-          await breath();
-          breathed = performance.now();
-        }
-      }
-    } finally {
-      control.abort();
-    }
-  }
-
-  /** Passes events on; returns whether the last one was among them. Paused events are passed on later. */
-  async #tell(events) {
-    for (const event of events) {
-      if (event.name === "ping") continue;
-      if (this.#pace > 0) await pause(this.#pace);
-      await this.#gate;
-      this.#last = event.id;
-      this.#onevent(event);
-      if (event.name === "done") return true;
-    }
-    return false;
-  }
-
-  #set(state) {
-    if (this.state === state) return;
-    this.state = state;
-    this.#onstate(state);
-  }
 }

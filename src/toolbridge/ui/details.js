@@ -1,6 +1,7 @@
 /** Shows one item in full. All values are set as text, so that none is interpreted as HTML. */
-import { make } from "./chart.js";
+import { make } from "./dom.js";
 import { spoken } from "./story.js";
+import { toolForm } from "./tool_form.js";
 
 const KINDS = {
   text: "Text",
@@ -22,11 +23,13 @@ export class Details {
   #run = null;
   #version = -1;
   #answer;
+  #schema;
 
-  /** `answer(item, value)` sends the user's result for a client tool. */
-  constructor(root, answer) {
+  /** `answer(item, outcome)` sends the outcome of a client tool; `schema(item)` describes its result. */
+  constructor(root, answer, schema) {
     this.#root = root;
     this.#answer = answer;
+    this.#schema = schema;
   }
 
   get item() {
@@ -62,24 +65,7 @@ export class Details {
   }
 
   #answerForm(item) {
-    const form = make("form", "answer");
-    const label = make("label", "", "Your result, as JSON");
-    const field = make("textarea");
-    const problem = make("p", "problem");
-    const send = make("button", "primary", "Answer");
-    field.rows = 3;
-    label.append(field);
-    form.append(label, send, problem);
-    form.addEventListener("submit", async (event) => {
-      event.preventDefault();
-      try {
-        await this.#answer(item, JSON.parse(field.value));
-        form.remove();
-      } catch (error) {
-        problem.textContent = error.message;
-      }
-    });
-    return form;
+    return toolForm(item.label, this.#schema(item), (outcome) => this.#answer(item, outcome));
   }
 }
 

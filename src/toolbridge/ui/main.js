@@ -1,198 +1,37 @@
-/** Connects the parts of the page: one run at a time, live or replayed. */
-import { Chart } from "./chart.js";
-import { LiveRun, getJson, setKey } from "./client.js";
-import { Details } from "./details.js";
-import { OrderForm } from "./form.js";
-import { ResultPane, TextPane } from "./panes.js";
-import { PastRuns } from "./past.js";
-import { Replay } from "./replay.js";
-import { Story, spoken } from "./story.js";
+/** Starts the page: its views, its keys, and the feed of requests that all views share. */
+import { hasKey, setKey } from "./client.js";
+import { RequestFeed } from "./feed.js";
+import { ModelsView } from "./models_view.js";
+import { ProvidersView } from "./providers_view.js";
+import { RequestView } from "./request_view.js";
+import { RequestsView, fillFirstSteps } from "./requests_view.js";
+import { addView, go, route, shownView, start } from "./router.js";
+import { enterRuns, leaveRuns, offerModels } from "./runs_view.js";
+import { onKey, showShortcuts } from "./shortcuts.js";
+import { nextTheme } from "./theme.js";
+import { UsageView } from "./usage_view.js";
 
 const at = (id) => document.getElementById(id);
-const STATES = {
-  connecting: "connecting",
-  running: "running",
-  paused: "paused",
-  lost: "connection lost, reconnecting",
-  ended: "ended",
-  failed: "failed",
-  refused: "not started",
-};
+const STATES = { connecting: "connecting", live: "live", lost: "connection lost", refused: "key needed", limited: "not allowed" };
 
-const page = { story: new Story(), live: null, replay: null, began: 0, state: "idle", run: "" };
-let asked = false;
+const requests = new RequestsView();
+const request = new RequestView((id, step) => requests.list.neighbour(id, step));
+const usage = new UsageView();
+const models = new ModelsView();
+const providers = new ProvidersView();
+const feed = new RequestFeed(take, showState);
 
-const chart = new Chart(at("chart"), select);
-const details = new Details(at("details"), (item, value) => page.live.answer(item.id, value));
-const text = new TextPane(at("text"), select);
-const result = new ResultPane(at("result"));
-const form = new OrderForm(at("order"), start);
-const past = new PastRuns(at("past"), open);
-
-function select(item) {
-  chart.select(item);
-  details.show(item);
+function take(rows, first) {
+  requests.take(rows, first);
+  const ended = rows.some((row) => row.id === request.id && !row.running);
+  if (ended && !first && shownView() === "request") request.refresh();
 }
 
-// ── a live run ───────────────────────────────────────────────────────────────
-
-function sinceStart() {
-  return performance.now() - page.began;
-}
-
-async function start(body, pace) {
-  const story = new Story();
-  const live = new LiveRun(
-    (event) => {
-      story.feed(sinceStart(), event.name, event.data);
-      draw();
-    },
-    (state) => change(story, state),
-  );
-  Object.assign(page, { story, live, replay: null, began: performance.now(), run: "" });
-  details.showRun(null);
-  past.mark("");
-  say("");
-  change(story, "connecting");
-  try {
-    await live.run(body, pace);
-  } catch (error) {
-    fail(story, error);
-  }
-  page.live = null;
-  controls();
-  // The last artifacts are written just after the last event.
-  setTimeout(() => past.refresh(), 300);
-}
-
-function change(story, state) {
-  page.state = state;
-  page.run = page.live?.id ?? page.run;
-  const time = sinceStart();
-  for (const kind of ["paused", "lost"]) {
-    if (state === kind) story.beginSpan(kind, time);
-    else story.endSpan(kind, time);
-  }
-  controls();
-  draw();
-}
-
-function fail(story, error) {
-  change(story, "failed");
-  if (error.wantsKey) askForKey(error);
-  else if (story.events > 0) say(`The stream ended early: ${error.message}`);
-  else form.complain(error instanceof TypeError ? new Error("the gateway cannot be reached; check that it runs") : error);
-  if (story.events === 0) page.state = "refused";
-  draw();
-}
-
-async function abort() {
-  try {
-    await page.live?.abort();
-  } catch (error) {
-    say(`The run could not be aborted: ${error.message}`);
-  }
-}
-
-function togglePause() {
-  if (page.live?.state === "paused") page.live.resume();
-  else page.live?.pause();
-}
-
-// ── a past run ───────────────────────────────────────────────────────────────
-
-async function open(run) {
-  say("");
-  let kept;
-  try {
-    kept = await getJson(`/v1/runs/${run}`);
-  } catch (error) {
-    say(`${run} cannot be opened: ${error.message}`);
-    return;
-  }
-  const replay = new Replay(kept.frames);
-  replay.speed = Number(at("speed").value);
-  Object.assign(page, { replay, story: replay.story, run, state: "past" });
-  at("seek").max = String(Math.ceil(replay.length));
-  details.showRun(kept);
-  past.mark(run);
-  controls();
-  draw();
-  at("axis-title").scrollIntoView({ block: "nearest" });
-}
-
-function togglePlay() {
-  if (page.replay.playing) page.replay.pause();
-  else page.replay.play();
-  controls();
-  draw();
-}
-
-// ── display ────────────────────────────────────────────────────────────
-
-function say(message) {
-  at("notice").textContent = message;
-  at("notice").hidden = message === "";
-}
-
-function controls() {
-  const live = page.live !== null && page.state !== "ended" && page.state !== "failed";
-  form.disable(live);
-  past.disable(live);
-  at("pause").disabled = !live || !["running", "paused"].includes(page.state);
-  at("pause").textContent = page.state === "paused" ? "Resume" : "Pause";
-  at("pause").setAttribute("aria-pressed", String(page.state === "paused"));
-  at("abort").disabled = !live || !page.live.id;
-  at("replay").hidden = page.replay === null;
-  at("play").textContent = page.replay?.playing ? "Stop" : "Play";
-}
-
-function draw() {
-  if (asked) return;
-  asked = true;
-  requestAnimationFrame(paint);
-}
-
-function paint() {
-  asked = false;
-  const { replay } = page;
-  if (replay !== null) {
-    const playing = replay.playing;
-    replay.tick();
-    page.story = replay.story;
-    at("seek").value = String(replay.now);
-    at("seek").setAttribute("aria-valuetext", spoken(replay.now));
-    if (playing && !replay.playing) controls();
-  }
-  const live = page.live !== null && !page.story.done && page.state !== "failed";
-  const now = live ? sinceStart() : (replay?.now ?? page.story.last);
-  const whole = replay === null ? now : Math.max(now, replay.length);
-  const empty = ["idle", "refused"].includes(page.state);
-  at("empty").hidden = !empty;
-  at("chart").hidden = at("zoom").parentElement.hidden = empty;
-  chart.draw(page.story, now, live, whole);
-  text.refresh(page.story);
-  result.refresh(page.story);
-  details.refresh();
-  status(now);
-  if (live || replay?.playing) draw();
-}
-
-function keptState() {
-  const whole = page.story.done || page.replay.now < page.replay.length;
-  return whole ? "recorded" : "recorded, unfinished";
-}
-
-function status(now) {
-  const { story, state } = page;
-  at("state").textContent = state === "past" ? keptState() : (STATES[state] ?? "ready");
-  at("state").dataset.state = state;
-  at("run").textContent = page.run || "none";
-  at("events").textContent = String(story.events);
-  at("elapsed").textContent = at("chart").hidden ? "–" : spoken(now);
-  const paused = story.spans.filter((span) => span.kind === "paused");
-  const long = paused.reduce((sum, span) => sum + (span.end ?? now) - span.start, 0);
-  at("pauses").textContent = paused.length === 0 ? "none" : `${paused.length} (${spoken(long)})`;
+function showState(state, wait) {
+  at("live").dataset.state = state;
+  at("live-text").textContent = STATES[state];
+  at("lost").hidden = state !== "lost";
+  at("lost-text").textContent = `The connection to the gateway is lost. The next attempt is in ${Math.ceil(wait / 1000)} s.`;
 }
 
 // ── the key ──────────────────────────────────────────────────────────────────
@@ -200,50 +39,77 @@ function status(now) {
 function askForKey(error) {
   // Before the first key there is no error; the heading is enough.
   at("key-problem").textContent = error.status === 403 ? error.message : "";
-  past.wait();
   at("key-form").hidden = false;
+  at("views").hidden = true;
+  showState("refused", 0);
   at("key").focus();
 }
 
-async function arrive() {
+async function connect() {
   try {
-    await form.offerModels();
-    at("key-form").hidden = true;
+    await offerModels();
   } catch (error) {
-    if (error.wantsKey) {
-      askForKey(error);
-      return;
-    }
-    say(`The models cannot be listed: ${error.message}`);
+    askForKey(error);
+    return;
   }
-  await past.refresh();
+  at("key-form").hidden = true;
+  at("views").hidden = false;
+  at("forget").hidden = !hasKey();
+  feed.run().catch((error) => (error.wantsKey ? askForKey(error) : requests.refuse(error)));
 }
 
-at("key-form").addEventListener("submit", (event) => {
+at("key-form").addEventListener("submit", async (event) => {
   event.preventDefault();
   setKey(at("key").value.trim());
   at("key").value = "";
-  arrive();
+  await connect();
+  if (at("key-form").hidden) route(); // the view is filled under the new key
 });
-at("pause").addEventListener("click", togglePause);
-at("abort").addEventListener("click", abort);
-at("play").addEventListener("click", togglePlay);
-at("zoom").addEventListener("change", () => {
-  chart.zoom(Number(at("zoom").value));
-  draw();
+at("forget").addEventListener("click", () => {
+  setKey("");
+  feed.stop();
+  location.reload();
 });
-at("refresh").addEventListener("click", () => past.refresh());
-at("speed").addEventListener("change", () => {
-  if (page.replay !== null) page.replay.speed = Number(at("speed").value);
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the fragment of the address names a view
+  at("views").focus();
 });
-at("seek").addEventListener("input", () => {
-  page.replay.pause();
-  page.replay.seek(Number(at("seek").value));
-  controls();
-  draw();
+at("retry").addEventListener("click", () => feed.retry());
+
+// ── views and keys ───────────────────────────────────────────────────────────
+
+const runs = { section: "view-runs", tab: "runs", leave: leaveRuns };
+addView("requests", { section: "view-requests", tab: "requests", title: "Requests", enter: () => requests.enter() });
+addView("request", { section: "view-request", tab: "requests", title: "Request", enter: (id) => request.enter(id) });
+addView("runs", { ...runs, title: "Runs", enter: () => enterRuns("", askForKey) });
+addView("run", { ...runs, title: "Run", enter: (id) => enterRuns(id, askForKey) });
+addView("usage", { section: "view-usage", tab: "usage", title: "Usage", enter: () => usage.enter() });
+addView("models", { section: "view-models", tab: "models", title: "Models", enter: (name) => models.enter(name) });
+addView("providers", { section: "view-providers", tab: "providers", title: "Providers", enter: () => providers.enter(), leave: () => providers.leave() });
+
+["requests", "runs", "usage", "models", "providers"].forEach((name, index) => {
+  onKey(String(index + 1), `Open ${name}`, () => go(name));
 });
-new ResizeObserver(draw).observe(at("chart"));
-details.refresh();
-controls();
-draw();
-arrive();
+onKey("/", "Search", () => {
+  const field = document.querySelector(".view:not([hidden]) input[type=search]");
+  field?.focus();
+  return field !== null;
+});
+onKey("j", "Next request", () => step(1));
+onKey("k", "Previous request", () => step(-1));
+onKey("p", "Pause or resume the list", () => shownView() === "requests" && requests.togglePause());
+onKey("f", "Follow the newest requests", () => shownView() === "requests" && requests.follow());
+onKey("Escape", "Back to the list", () => (shownView() === "request" ? go("requests") : false));
+onKey("t", "Change the theme", () => nextTheme());
+onKey("?", "This list", () => showShortcuts());
+
+function step(by) {
+  if (shownView() === "request") request.step(by);
+  else if (shownView() === "requests") requests.list.move(by);
+  else return false;
+  return true;
+}
+
+fillFirstSteps();
+start();
+connect();

@@ -1,5 +1,5 @@
 /** The text of the run with its items, and the final result. */
-import { make } from "./chart.js";
+import { make } from "./dom.js";
 import { badge, pretty } from "./details.js";
 
 const LONGEST = 100_000; // characters that stay on the page; the axis keeps all of them
