@@ -210,7 +210,12 @@ async def test_a_reader_that_does_not_read_delays_the_model_for_its_grace_only(g
         body = stuck.body
         reader, writer = await connect(url)
         lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-        head = ["POST /v1/messages HTTP/1.1", "host: localhost", f"content-length: {len(body)}", *lines]
+        head = [
+            "POST /v1/messages HTTP/1.1",
+            "host: localhost",
+            f"content-length: {len(body)}",
+            *lines,
+        ]
         writer.write("\r\n".join([*head, "", ""]).encode() + body)
         begun = await reader.read(100)
         assert begun.startswith(b"HTTP/1.1 200")
