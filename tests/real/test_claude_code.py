@@ -1,9 +1,13 @@
 """The real Claude Code creates a file through its own tool."""
 
 import json
+import socket
+import socketserver
 import subprocess
 import threading
+import time
 import urllib.request
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -153,3 +157,73 @@ def test_claude_code_finishes_its_task_while_its_provider_dies(serve, tmp_path, 
     assert done.status == 0, done.output
     assert "Done." in done.output
     assert any(line.startswith('toolbridge_failovers_total{provider="first"') for line in asked)
+
+
+class SlowOllama(ScriptedOllama):
+    """A provider that needs a while for each line of its answer."""
+
+    def _reply(self, lines: list[dict]) -> None:
+        self.server.chats += self.path == "/api/chat"
+        pieces = [json.dumps({"model": "m", **line}).encode() + b"\n" for line in lines]
+        self.send_response(200)
+        self.send_header("content-length", str(sum(map(len, pieces))))
+        self.end_headers()
+        for piece in pieces:
+            self.wfile.write(piece)
+            self.wfile.flush()
+            time.sleep(1.0 if len(pieces) > 1 else 0.0)
+
+
+class CuttingProxy(socketserver.ThreadingTCPServer):
+    """A proxy that drops its first connection at the first bytes of the response."""
+
+    daemon_threads = True
+
+    def __init__(self, url: str) -> None:
+        super().__init__(("127.0.0.1", 0), socketserver.BaseRequestHandler)
+        self._there = ("127.0.0.1", int(url.rpartition(":")[2]))
+        self.cut = 0
+
+    def finish_request(self, request, _) -> None:
+        with socket.create_connection(self._there) as there:
+
+            def up() -> None:
+                with suppress(OSError):
+                    while data := request.recv(65536):
+                        there.sendall(data)
+                    there.shutdown(socket.SHUT_WR)
+
+            threading.Thread(target=up, daemon=True).start()
+            with suppress(OSError):
+                while data := there.recv(65536):
+                    if not self.cut:
+                        self.cut += 1
+                        return
+                    request.sendall(data)
+
+
+def test_the_retry_of_claude_code_gets_the_answer_that_its_connection_lost(serve, tmp_path):
+    work = tmp_path / "work"
+    server = ThreadingHTTPServer(("127.0.0.1", 0), SlowOllama)
+    server.work, server.chats = work, 0
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = serve(
+        f'resume_grace = 60\n[map]\ndefault = "ollama/qwen3:8b"\n'
+        f'[providers.ollama]\napi = "ollama"\nurl = "http://127.0.0.1:{server.server_port}"\n'
+    )
+    proxy = CuttingProxy(url)
+    threading.Thread(target=proxy.serve_forever, daemon=True).start()
+    try:
+        done = run(CLAUDE_CODE, f"http://127.0.0.1:{proxy.server_address[1]}", work)
+        with urllib.request.urlopen(f"{url}/metrics") as found:
+            shown = found.read().decode()
+    finally:
+        for one in (server, proxy):
+            one.shutdown()
+            one.server_close()
+    assert proxy.cut == 1
+    assert done.file is not None, done.output
+    assert done.file.strip() == WANT
+    assert done.status == 0, done.output
+    assert 'toolbridge_repeats_total{surface="anthropic"} 1' in shown
+    assert server.chats == 2, "one for each turn"

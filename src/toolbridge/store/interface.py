@@ -10,7 +10,7 @@ A scope is `kind` or `kind/owner`. Each kind has a maximum number and size of it
 expire first are removed first, so that one kind cannot displace another.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from toolbridge.core.redaction import Redactor
@@ -39,20 +39,6 @@ class Store(Protocol):
 
     async def put(self, scope: str, key: str, value: bytes, *, seconds: float) -> None:
         """Store a value: JSON, MessagePack or text."""
-
-    async def put_pair(
-        self,
-        scope: str,
-        exact: Iterable[tuple[str, bytes]],
-        redacted: Callable[[], Iterable[tuple[str, bytes]]],
-        *,
-        seconds: float,
-    ) -> None:
-        """Store the pairs of `exact` in memory, and those that `redacted` returns outside.
-
-        For values that the caller must redact as a whole, and of which it is the only writer.
-        `redacted` may run in another thread.
-        """
 
     async def claim(
         self, scope: str, key: str, value: bytes, *, seconds: float

@@ -7,7 +7,7 @@ away the store continues in memory, and what was written meanwhile is sent when 
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from hashlib import blake2b
@@ -117,23 +117,6 @@ class RedisStore:
     async def _run(self, step: PendingWrite) -> object:
         given = [max(1, step.milliseconds), *step.args]
         return await self.server.run(step.script, step.keys, given)
-
-    async def put_pair(
-        self,
-        scope: str,
-        exact: Iterable[tuple[str, bytes]],
-        redacted: Callable[[], Iterable[tuple[str, bytes]]],
-        *,
-        seconds: float,
-    ) -> None:
-        for key, value in exact:
-            self._local.put(scope, key, LocalCopy(value, b""), seconds)
-        # Mask again, whatever the caller did: no secret may leave the process.
-        pairs = await self._in_thread(
-            lambda: [(key, self.redactor.encoded(value)) for key, value in redacted()]
-        )
-        for key, safe in pairs:
-            await self._put_outside(scope, key, safe, seconds)
 
     async def claim(
         self, scope: str, key: str, value: bytes, *, seconds: float

@@ -7,7 +7,7 @@ of logs within `POLL` seconds.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -66,16 +66,6 @@ class SqliteStore:
 
     async def put(self, scope: str, key: str, value: bytes, *, seconds: float) -> None:
         await self._run(self._put, scope, key, value, seconds)
-
-    async def put_pair(
-        self,
-        scope: str,
-        exact: Iterable[tuple[str, bytes]],
-        redacted: Callable[[], Iterable[tuple[str, bytes]]],
-        *,
-        seconds: float,
-    ) -> None:
-        await self._run(self._put_pair, scope, exact, redacted, seconds)
 
     async def claim(
         self, scope: str, key: str, value: bytes, *, seconds: float
@@ -169,26 +159,6 @@ class SqliteStore:
 
     def _mark(self, safe: bytes) -> bytes:
         return b"" if self._file is None else _generation(self._file) + mark_of(safe)
-
-    def _put_pair(
-        self,
-        scope: str,
-        exact: Iterable[tuple[str, bytes]],
-        redacted: Callable[[], Iterable[tuple[str, bytes]]],
-        seconds: float,
-    ) -> None:
-        for key, value in exact:
-            self._refuse_large(scope, value)
-            self._memory.put(scope, key, LocalCopy(value, b""), seconds)
-        if self._file is None:
-            return
-        for key, value in redacted():
-            # Mask again, whatever the caller did: no secret may reach the file.
-            safe = self.redactor.encoded(value)
-            with suppress(Unavailable):
-                self._file.write(
-                    partial(_put_in, scope=scope, key=key, value=safe, seconds=seconds)
-                )
 
     def _refuse_large(self, scope: str, value: bytes) -> None:
         kind = scope.partition("/")[0]
@@ -293,10 +263,6 @@ class SqliteStore:
 
 def _generation(file: StoreFile) -> bytes:
     return bytes([file.generation % 255 + 1])
-
-
-def _put_in(file: Database, *, scope: str, key: str, value: bytes, seconds: float) -> None:
-    file.put(scope, key, value, seconds)
 
 
 def _try_to_write(file: Database) -> None:
