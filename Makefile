@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS = $$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1 ))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-operation test-stores test-thorough check setup test-real test-typescript test-browser test-wheel demo build bless \
+.PHONY: help run test test-operation test-stores test-cluster test-thorough check setup test-real test-typescript test-browser test-wheel demo build bless \
   dialects requirements requirements-break conformance node-stories soak bench models-table lock clean
 
 help: ## list the targets
@@ -47,6 +47,9 @@ test-stores: setup ## engines on real Redis and PostgreSQL servers, installed on
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server postgresql >/dev/null; } || \
 	  echo 'redis-server and postgresql cannot be installed; tests of an absent server will be skipped'
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m stores -rs tests/stores
+
+test-cluster: setup ## three gateways behind nginx on Redis and PostgreSQL, one killed every 10 s; at most five minutes
+	@$(BIN)/python -m tests.cluster
 
 test-thorough: setup ## the suite with thirty times as many random examples, new ones in each run
 	@TOOLBRIDGE_PROFILE=thorough $(BIN)/python -m pytest -n auto --dist worksteal -o timeout=3600

@@ -24,8 +24,9 @@ from toolbridge.store_settings import ServerUrl
 Value: TypeAlias = str | bytes | int
 Command: TypeAlias = Callable[[Redis], Awaitable[object]]
 RunScript: TypeAlias = Callable[[LuaScript, Sequence[str], Sequence[Value]], Awaitable[object]]
-CALL_SECONDS = 1.0
-"""The most that one call waits."""
+CALL_SECONDS = 5.0
+"""The most that one call waits: as long as for the lock of a SQLite file. Only the calls that run when
+the server goes away wait so long; later ones fail at once."""
 _PAUSES = 0.1, 5.0
 """Seconds before the first and the later attempts to connect again."""
 _EPOCH_DAYS = 3650
