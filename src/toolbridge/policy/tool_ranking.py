@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Tool
 from toolbridge.core.server_tools import ServerToolError
-from toolbridge.policy.safe_patterns import fault_of_pattern
+from toolbridge.policy.linear_search import LinearPattern
+from toolbridge.policy.pattern_syntax import PatternRefused
 
 _NAME, _TEXT = 3, 1
 """How often a word of the name, and of everything else, counts."""
@@ -50,16 +51,22 @@ def rank_tools(tools: Sequence[Tool], query: str, *, most: int = 5) -> tuple[str
 def match_tools(
     tools: Sequence[Tool], pattern: str, *, most: int = 5
 ) -> tuple[str, ...] | ServerToolError:
-    """Return the names of the tools that a regular expression matches (`re.search`).
+    """Return the names of the tools that a regular expression matches, as with `re.search`.
 
-    Tools whose name matches come first.
+    Tools whose name matches come first. The time is linear for every pattern (`linear_search`).
     """
-    if fault := fault_of_pattern(pattern):
-        return ServerToolError("invalid_tool_input", fault)
-    wanted = re.compile(pattern)
-    by_name = [tool for tool in tools if wanted.search(tool.name)]
-    others = [t for t in tools if t not in by_name and any(map(wanted.search, _texts(t)))]
-    return tuple(tool.name for tool in [*by_name, *others][:most])
+    try:
+        wanted = LinearPattern(pattern)
+    except PatternRefused as error:
+        return ServerToolError("invalid_tool_input", str(error))
+    by_name = [tool for tool in tools if wanted.found_in(tool.name)]
+    found = dict.fromkeys(tool.name for tool in by_name)
+    for tool in tools:
+        if len(found) >= most:
+            break
+        if tool.name not in found and any(map(wanted.found_in, _texts(tool))):
+            found[tool.name] = None
+    return tuple(found)[:most]
 
 
 def _score(count: int, documents: int, total: int, length: float) -> float:
