@@ -5,7 +5,7 @@ import time
 import warnings
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from toolbridge.core.messages import Tool
@@ -151,6 +151,8 @@ PATTERNS = st.recursive(
     st.text(LETTERS, max_size=8),
 )
 def test_the_linear_search_agrees_with_re(flags, pattern, text):
+    # Python 3.14 changed it: before, `\\B` did not match in an empty text.
+    assume(text or r"\B" not in pattern)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -1,8 +1,8 @@
-"""Reads a regular expression of Python's `re` into a tree, for `linear_search`.
+r"""Reads a regular expression of Python's `re` into a tree, for `linear_search`.
 
 The parts that need backtracking are refused: references to groups, look-around, conditions, atomic
 groups and possessive repetitions. A single character, a class such as `[a-z]` and an escape such as
-`\\w` stay in Python's own syntax and are matched by `re`, so their meaning is the same.
+`\w` stay in Python's own syntax and are matched by `re`, so their meaning is the same.
 """
 
 import re
@@ -29,7 +29,7 @@ class One:
 
 @dataclass(frozen=True)
 class Boundary:
-    """A position: `^`, `$`, `\\A`, `\\Z`, `\\b` or `\\B`."""
+    r"""A position: `^`, `$`, `\A`, `\Z`, `\b` or `\B`."""
 
     kind: str
     flags: int
