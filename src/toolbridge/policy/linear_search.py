@@ -147,6 +147,8 @@ def _holds(test: Boundary, before: str, letter: str, final: bool) -> bool:  # no
             return before == _END
         case "\\Z":
             return letter == _END
+        case _:
+            pass
     is_edge = _is_word(before, test.flags) != _is_word(letter, test.flags)
     return is_edge == (test.kind == "\\b")
 

@@ -165,14 +165,12 @@ _REFUSED = (
 )
 
 
+_SHORT: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+
+
 def _bounds(match: re.Match[str]) -> tuple[int, int | None]:
-    match match[0]:
-        case "*":
-            return 0, None
-        case "+":
-            return 1, None
-        case "?":
-            return 0, 1
+    if match[0] in _SHORT:
+        return _SHORT[match[0]]
     if match[3]:
         return int(match[3]), int(match[3])
     return int(match[1] or 0), int(match[2]) if match[2] else None

@@ -15,7 +15,7 @@ from toolbridge.core.printable import printable
 from toolbridge.core.redaction import Redactor
 from toolbridge.environment import secret
 from toolbridge.server_tool_settings import McpServerSettings
-from toolbridge.tools.child_process import child_environment, end_group, start_child
+from toolbridge.tools.child_process import ChildProcess, child_environment
 from toolbridge.tools.mcp.failures import McpClosed
 from toolbridge.tools.mcp.transport import MAX_MESSAGE, Receiver
 
@@ -30,7 +30,7 @@ _log = logging.getLogger("toolbridge.mcp")
 class StdioTransport:
     """The connection to a child process."""
 
-    def __init__(self, label: str, process: asyncio.subprocess.Process, receive: Receiver) -> None:
+    def __init__(self, label: str, process: ChildProcess, receive: Receiver) -> None:
         self._label = label
         self._process = process
         self._receive = receive
@@ -50,7 +50,7 @@ class StdioTransport:
         command = [_home(settings.command, env), *settings.args]
         cwd = _home(settings.cwd, env) or None
         try:
-            process = await start_child(
+            process = await ChildProcess.start(
                 command, child_environment(given, env), cwd=cwd, limit=MAX_MESSAGE
             )
         except (OSError, ValueError) as error:
@@ -79,12 +79,11 @@ class StdioTransport:
             self._waiting.pop(number, None)
 
     async def notify(self, message: JsonObject) -> None:
-        stdin = self._process.stdin
-        if self._ended or stdin is None:
+        if self._ended:
             raise self._failure()
         try:
-            stdin.write(dump_bytes(message) + b"\n")
-            await stdin.drain()
+            self._process.stdin.write(dump_bytes(message) + b"\n")
+            await self._process.stdin.drain()
         except (ConnectionError, RuntimeError):
             # The reader finds the end of the output, and with it the exit status.
             await asyncio.wait(self._tasks, timeout=GRACE)
@@ -92,32 +91,24 @@ class StdioTransport:
 
     async def close(self) -> None:
         self._end("the connection was closed")
-        await end_group(self._process, grace=GRACE)
+        await self._process.end(grace=GRACE)
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
 
-    def kill(self) -> None:
-        """End the process at once, where the event loop is about to end."""
-        with suppress(ProcessLookupError):
-            self._process.kill()
-
     # ── reading ──────────────────────────────────────────────────────────────
 
     async def _read(self) -> None:
-        stdout = self._process.stdout
         try:
-            while stdout is not None and (line := await stdout.readline()):
+            while line := await self._process.stdout.readline():
                 await self._take(line)
         except ValueError:
             self._end(f"sent a message of more than {MAX_MESSAGE} bytes")
-            await end_group(self._process, grace=0.0)
+            await self._process.end(grace=0.0)
             return
         except ConnectionError as error:
             self._end(f"closed its output ({error})")
-        with suppress(TimeoutError):  # it may close its output and run on
-            async with asyncio.timeout(GRACE):
-                await self._process.wait()
+        if await self._process.exited(GRACE):  # it may close its output and run on
             # The last lines of standard error usually have the reason.
             await asyncio.wait(self._tasks[1:], timeout=1.0)
         status = self._process.returncode
@@ -141,9 +132,8 @@ class StdioTransport:
             waiting.set_result(message)
 
     async def _read_log(self) -> None:
-        stderr = self._process.stderr
         rest = b""
-        while stderr is not None and (piece := await stderr.read(4096)):
+        while piece := await self._process.stderr.read(4096):
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
                 self._write_log("stderr", line)

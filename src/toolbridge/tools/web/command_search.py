@@ -14,11 +14,13 @@ from toolbridge.core.printable import printable
 from toolbridge.core.server_tools import SearchHit, ServerToolError
 from toolbridge.environment import key_variable
 from toolbridge.server_tool_settings import WebSearchSettings
-from toolbridge.tools.child_process import child_environment, end_group, start_child
+from toolbridge.tools.child_process import ChildProcess, child_environment
 from toolbridge.tools.web.hits import hits_in, hits_in_text
 from toolbridge.tools.web.search_query import SearchQuery
 
 MOST = 2 * 1024 * 1024
+_EXIT = 1.0
+"""Seconds from the end of the output to the exit."""
 _SHOWN = 300
 _log = logging.getLogger("toolbridge.tools")
 
@@ -34,7 +36,7 @@ class CommandSearch:
         command = self._settings.command
         seconds = self._settings.timeout
         try:
-            process = await start_child(command, self._env)
+            process = await ChildProcess.start(command, self._env)
         except OSError as error:
             return self._failed(f"cannot be started: {error.strerror or error}")
         try:
@@ -45,7 +47,7 @@ class CommandSearch:
         except _TooMuch:
             return self._failed(f"printed more than {MOST} bytes")
         finally:
-            await end_group(process, grace=0.0)
+            await process.end(grace=0.0)
         if process.returncode:
             shown = printable(" ".join(trouble.decode("utf-8", "replace").split()))[-_SHOWN:]
             _log.warning("toolbridge: web search: %r printed: %s", command[0], shown)
@@ -62,14 +64,11 @@ class _TooMuch(Exception):
     pass
 
 
-async def _communicate(process: asyncio.subprocess.Process, given: bytes) -> tuple[bytes, bytes]:
-    stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
-    if stdin is None or stdout is None or stderr is None:
-        raise RuntimeError("the process has no pipes")
-    stdin.write(given + b"\n")
-    stdin.close()
-    output, trouble = await asyncio.gather(_read(stdout), _read(stderr))
-    await process.wait()
+async def _communicate(process: ChildProcess, given: bytes) -> tuple[bytes, bytes]:
+    process.stdin.write(given + b"\n")
+    process.stdin.close()
+    output, trouble = await asyncio.gather(_read(process.stdout), _read(process.stderr))
+    await process.exited(_EXIT)
     return output, trouble
 
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from toolbridge.core.json import maybe_object
-from toolbridge.tools.child_process import child_environment, end_group, start_child
+from toolbridge.tools.child_process import ChildProcess, child_environment
 from toolbridge.tools.web.read_page import ReadPage
 
 _PROGRAM = Path(__file__).with_name("pdf_program.py")
@@ -42,14 +42,12 @@ async def read_pdf(body: bytes) -> ReadPage:
 
 async def _run(body: bytes) -> bytes:
     command = [sys.executable, "-I", str(_PROGRAM)]
-    process = await start_child(command, child_environment({}, os.environ), limit=_MOST)
+    process = await ChildProcess.start(command, child_environment({}, os.environ), limit=_MOST)
     try:
-        if process.stdin is None or process.stdout is None:
-            raise PdfUnreadable("this PDF")
         process.stdin.write(body)
         process.stdin.close()
         return await process.stdout.readline()
     except (ValueError, ConnectionError):  # a longer line, or a child that ended early
         raise PdfUnreadable("this PDF") from None
     finally:
-        await end_group(process, grace=0.0)
+        await process.end(grace=0.0)

@@ -25,7 +25,6 @@ __all__ = ["ModelSearch", "SearchBackend", "SearchQuery", "search_backend"]
 ModelSearch: TypeAlias = Callable[[str, SearchQuery], Awaitable[SearchHits | ServerToolError]]
 """Asks a model that searches by itself; the first argument is the setting `model`."""
 _WHERE = "server_tools.web_search"
-_SHORTEST = 2
 _log = logging.getLogger("toolbridge.tools")
 
 
@@ -101,7 +100,7 @@ class FilteredSearch:
 
     async def search(self, query: SearchQuery) -> SearchHits | ServerToolError:
         settings = self._settings
-        if len(query.text.strip()) < _SHORTEST:
+        if not query.text.strip():
             return ServerToolError("invalid_tool_input", "the query is empty")
         block = (*query.block, *settings.block)
         filtered = bool(query.allow or settings.allow or block)
