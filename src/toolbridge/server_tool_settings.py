@@ -67,6 +67,11 @@ class WebSearchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     """For `command`: the program and its arguments; it reads the query as JSON and prints hits."""
     model: str = ""
     """For `model`: a model whose provider searches."""
+    summarize: bool = False
+    """Whether the model summarizes the results of an agent's search request; otherwise the agent gets
+    the list of results at once, and the model is not asked."""
+    cached: bool = True
+    """Whether to search for requests that allow no live access to pages, as Codex's do by default."""
 
 
 class WebFetchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -122,6 +127,11 @@ class McpServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     """Header fields of every request; a value may be `$NAME`."""
     authorization: str = ""
     """The bearer token, or its variable; unset for the login of `toolbridge mcp login`."""
+    client_id: str = ""
+    """The client at the authorization server, where that does not register clients by itself."""
+    client_secret: str = ""
+    scope: str = ""
+    """The scopes of a login, separated by spaces; unset for those that the server names."""
     allow_tools: tuple[str, ...] = ()
     """Names or patterns (`read_*`) of the tools that are used; empty for all."""
     deny_tools: tuple[str, ...] = ()
@@ -150,6 +160,23 @@ class ServerToolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     mcp: dict[str, McpServerSettings] = msgspec.field(default_factory=dict)
     mcp_urls: tuple[str, ...] = ()
     """MCP servers that a request may name by URL; none by default."""
+    max_uses: Annotated[int, msgspec.Meta(ge=1, le=100)] = 8
+    """The most calls of one tool in an answer, where the request does not allow fewer."""
+    max_passes: Annotated[int, msgspec.Meta(ge=2, le=100)] = 8
+    """The most requests to the model for one answer."""
+    timeout: Seconds = 120.0
+    """Seconds from the first call of an answer; afterwards the model answers without the tools."""
+
+
+SERVER_TOOL_TABLES: dict[str, type[msgspec.Struct]] = {
+    "server_tools": ServerToolSettings,
+    "web_search": WebSearchSettings,
+    "web_fetch": WebFetchSettings,
+    "tool_search": ToolSearchSettings,
+    "code_execution": CodeExecutionSettings,
+    "mcp": McpServerSettings,
+}
+"""The tables by their names, for error texts."""
 
 
 def chosen_engine(settings: WebSearchSettings, env: Mapping[str, str]) -> str:
@@ -169,7 +196,9 @@ def server_tool_secrets(settings: ServerToolSettings, env: Mapping[str, str]) ->
     variables = SEARCH_VARIABLES.get(engine, ()) if engine != "searxng" else ()
     found = [secret(settings.web_search.key, env), *(env.get(name, "") for name in variables)]
     for server in settings.mcp.values():
-        given = (server.authorization, *server.headers.values(), *server.env.values())
+        given = (
+            server.authorization, server.client_secret, *server.headers.values(), *server.env.values()
+        )  # fmt: skip
         found += [secret(value, env) for value in given if key_variable(value)]
         found.append(secret(server.authorization, env).removeprefix("Bearer "))
     return [value for value in found if value]
