@@ -214,7 +214,7 @@ def fault_of(settings: ServerToolSettings) -> tuple[str, str]:
         *(
             (("mcp_urls", f"{url!r} must be an http:// or https:// address"))
             for url in settings.mcp_urls
-            if not _is_url(url)
+            if url != "*" and not _is_url(url)
         ),
     ):
         return f"server_tools.{where}", why
