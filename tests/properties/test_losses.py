@@ -30,13 +30,9 @@ UNCITED = {"ollama": {"answer.citations"}}
 
 
 SPECIAL: dict[str, dict[str, set[str]]] = {
-    "anthropic/code-execution": beyond(
-        "anthropic", "server_tool_use", "bash_code_execution_tool_result"
-    ),
+    "anthropic/code-execution": beyond("anthropic", "code_execution"),
     "openai_responses/code-interpreter": beyond("openai_responses", "code_interpreter_call"),
-    "anthropic/server-tool-use": both(
-        beyond("anthropic", "server_tool_use", "web_search_tool_result"), UNCITED
-    ),
+    "anthropic/server-tool-use": both(beyond("anthropic", "web_search"), UNCITED),
     "gemini/search-sources": both(beyond("gemini", "webSearchQueries"), UNCITED),
     "openai_chat/citations": UNCITED,
     "anthropic/refusal-with-details": both(

@@ -24,7 +24,10 @@ from toolbridge.core.messages import (
     Thinking,
     TokenLogprob,
 )
+from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.usage import Usage
+
+AddedPart: TypeAlias = Image | Foreign | ServerCall | ServerResult
 
 
 class Started(msgspec.Struct, frozen=True, tag="started"):
@@ -81,10 +84,10 @@ class CallEnd(msgspec.Struct, frozen=True, tag="call_end"):
 
 
 class PartAdded(msgspec.Struct, frozen=True, tag="part_added"):
-    """A block without deltas: an image, or a part that only one API has."""
+    """A block without deltas: an image, a server tool, or a part that only one API has."""
 
     index: int
-    part: Image | Foreign
+    part: AddedPart
 
 
 class UsageReported(msgspec.Struct, frozen=True, tag="usage_reported"):

@@ -3,6 +3,7 @@
 A part that came from an Anthropic client and was not changed is written in the client's own JSON.
 """
 
+from toolbridge.codecs.anthropic.server_blocks import encode_server_block
 from toolbridge.codecs.anthropic.shapes import MESSAGE, ORIGIN, encode_cache
 from toolbridge.codecs.anthropic.signatures import encode_caller, own_tokens
 from toolbridge.core.codec import Lose
@@ -21,6 +22,7 @@ from toolbridge.core.messages import (
     Thinking,
     Turn,
 )
+from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.shared_fields import foreign_why
 from toolbridge.core.source import own_words, unknown_fields
 
@@ -68,6 +70,8 @@ class TurnEncoder:
                 return _encode_call(part)
             case Result():
                 return self._result(part, where)
+            case ServerCall() | ServerResult():
+                return encode_server_block(part)
             case _:
                 return self._content(part, where)
 

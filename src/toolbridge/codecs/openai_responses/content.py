@@ -37,6 +37,8 @@ from toolbridge.core.messages import (
     Text,
 )
 from toolbridge.core.parts_text import available_text
+from toolbridge.core.server_tool_text import server_text
+from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.shared_fields import foreign_why
 from toolbridge.core.source import own_words, sourced
 from toolbridge.wire import shapes as wire
@@ -153,6 +155,8 @@ class ContentEncoder:
     def _assistant_part(self, part: Part, where: str) -> JsonObject | None:
         if isinstance(part, Foreign) and part.origin == ORIGIN:
             return part.raw
+        if isinstance(part, ServerCall | ServerResult):
+            return {"type": "output_text", "text": server_text(part), "annotations": []}
         if not isinstance(part, Text):
             self.lose(where, "an assistant message of this API contains only text")
             return None
