@@ -67,6 +67,11 @@ class WebSearchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     """For `command`: the program and its arguments; it reads the query as JSON and prints hits."""
     model: str = ""
     """For `model`: a model whose provider searches."""
+    summarize: bool = False
+    """Whether the model summarizes the results of an agent's search request; otherwise the agent gets
+    the list of results at once, and the model is not asked."""
+    cached: bool = True
+    """Whether to search for requests that allow no live access to pages, as Codex's do by default."""
 
 
 class WebFetchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -150,6 +155,23 @@ class ServerToolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     mcp: dict[str, McpServerSettings] = msgspec.field(default_factory=dict)
     mcp_urls: tuple[str, ...] = ()
     """MCP servers that a request may name by URL; none by default."""
+    max_uses: Annotated[int, msgspec.Meta(ge=1, le=100)] = 8
+    """The most calls of one tool in an answer, where the request does not allow fewer."""
+    max_passes: Annotated[int, msgspec.Meta(ge=2, le=100)] = 8
+    """The most requests to the model for one answer."""
+    timeout: Seconds = 120.0
+    """Seconds from the first call of an answer; afterwards the model answers without the tools."""
+
+
+SERVER_TOOL_TABLES: dict[str, type[msgspec.Struct]] = {
+    "server_tools": ServerToolSettings,
+    "web_search": WebSearchSettings,
+    "web_fetch": WebFetchSettings,
+    "tool_search": ToolSearchSettings,
+    "code_execution": CodeExecutionSettings,
+    "mcp": McpServerSettings,
+}
+"""The tables by their names, for error texts."""
 
 
 def chosen_engine(settings: WebSearchSettings, env: Mapping[str, str]) -> str:
