@@ -62,7 +62,7 @@ async def test_a_search_runs_inside_the_answer(stream):
     assert (used.name, used.input) == ("web_search", {"query": "zürich"})
     assert used.id.startswith("srvtoolu_")
     assert result.tool_use_id == used.id
-    assert [hit.url for hit in result.content][0] == "https://example.org/a"
+    assert result.content[0].url == "https://example.org/a"
     assert all(hit.encrypted_content for hit in result.content)
     assert said.text == "In Switzerland."
     assert message.stop_reason == "end_turn"
@@ -261,7 +261,7 @@ async def test_a_page_with_instructions_changes_nothing_but_the_text():
 
 
 async def test_every_pass_is_charged_and_the_tools_are_in_explain():
-    async with searching(FOUND, ANSWER) as (url, _, __, app):
+    async with searching(FOUND, ANSWER) as (url, *_):
         async with (
             aiohttp.ClientSession() as session,
             session.post(f"{url}/v1/messages", json=BODY) as answer,

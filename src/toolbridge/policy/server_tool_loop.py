@@ -32,7 +32,7 @@ from toolbridge.policy.block_numbers import BlockNumbers
 from toolbridge.policy.prior_urls import occurs
 from toolbridge.policy.server_tool_budget import LoopLimits, ToolBudget
 from toolbridge.policy.server_tool_plan import (
-    OfferedTool,
+    RunnableTool,
     ServerToolPlan,
     open_calls,
     with_found,
@@ -139,7 +139,7 @@ class ServerToolLoop:
             text = "the arguments are not valid JSON"
             self._outcomes[made.id] = ServerToolError("invalid_tool_input", text)
 
-    def _server_call(self, call: Call, offered: OfferedTool) -> ServerCall:
+    def _server_call(self, call: Call, offered: RunnableTool) -> ServerCall:
         kind, server = offered.tool.kind, offered.tool.server
         # Anthropic, tool use: ids of server tools begin with "srvtoolu_", those of MCP differ.
         prefix = "mcptoolu_" if kind == "mcp" else "srvtoolu_"
@@ -159,9 +159,9 @@ class ServerToolLoop:
             return events
         return [*events, *(self._added(call) for call in self.waiting.values())]
 
-    def runs(self) -> list[tuple[ServerCall, OfferedTool]]:
+    def runs(self) -> list[tuple[ServerCall, RunnableTool]]:
         """Return the calls to run now; the outcomes of the others are known."""
-        found: list[tuple[ServerCall, OfferedTool]] = []
+        found: list[tuple[ServerCall, RunnableTool]] = []
         for id, call in self.waiting.items():
             offered = self._plan.offered[self._functions[id]]
             if self._last:
@@ -186,7 +186,7 @@ class ServerToolLoop:
         text = "only an address that occurred in the conversation can be fetched"
         return ServerToolError("url_not_in_prior_context", text)
 
-    def _search_tools(self, call: ServerCall, offered: OfferedTool) -> ServerToolOutcome:
+    def _search_tools(self, call: ServerCall, offered: RunnableTool) -> ServerToolOutcome:
         """Return the deferred tools that fit; this search needs no network."""
         query, most = str(call.arguments.get("query", "")), self._limits.found_tools
         tools = self._plan.deferred
@@ -315,7 +315,7 @@ class _Pass:
         """The model's id of a call → the client's."""
 
 
-def _without(request: Request, offered: Mapping[str, OfferedTool]) -> Request:
+def _without(request: Request, offered: Mapping[str, RunnableTool]) -> Request:
     """Return `request` without server tools, so that the model answers."""
     tools = tuple(tool for tool in request.tools if tool.name not in offered)
     return replace(request, tools=tools, tool_choice=ToolChoice())

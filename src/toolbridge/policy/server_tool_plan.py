@@ -58,7 +58,7 @@ SEPARATOR = "__"
 """Between the label of an MCP server and the name of its tool; labels do not contain it."""
 
 
-class OfferedTool(msgspec.Struct, frozen=True):
+class RunnableTool(msgspec.Struct, frozen=True):
     """A server tool that the model is offered as a function."""
 
     name: str
@@ -73,7 +73,7 @@ class ServerToolPlan(msgspec.Struct, frozen=True):
 
     request: Request
     """The request with functions in place of the server tools that the gateway runs."""
-    offered: Mapping[str, OfferedTool]
+    offered: Mapping[str, RunnableTool]
     """By the name of the function."""
     deferred: tuple[Tool, ...] = ()
     """Tools that a tool search may find."""
@@ -117,7 +117,7 @@ class _Offer:
     ) -> None:
         self._runs = runs
         self._taken = {tool.name for tool in request.tools if tool.hosted is None}
-        self.offered: dict[str, OfferedTool] = {}
+        self.offered: dict[str, RunnableTool] = {}
         self.tools: list[Tool] = []
         self.deferred: list[Tool] = []
         self._names: dict[str, str] = {}
@@ -150,7 +150,7 @@ class _Offer:
         else:
             name = self._free(tool.name)
             self._names[tool.name] = name
-            self.offered[name] = OfferedTool(name, tool.name, server)
+            self.offered[name] = RunnableTool(name, tool.name, server)
             self.tools.append(_function(name, server))
 
     def _add_server(self, server: ServerTool, listing: McpListing, *, searches: bool) -> None:
@@ -160,7 +160,7 @@ class _Offer:
             if allowed is not None and one.name not in allowed:
                 continue
             name = self._free(f"{server.server}{SEPARATOR}{one.name}")
-            self.offered[name] = OfferedTool(name, one.name, server)
+            self.offered[name] = RunnableTool(name, one.name, server)
             tool = Tool(name, description=one.description, schema=one.schema)
             (self.deferred if hidden else self.tools).append(tool)
 

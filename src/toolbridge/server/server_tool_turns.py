@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from toolbridge.config import Config
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Request
@@ -19,14 +21,13 @@ from toolbridge.core.server_tools import (
     ServerToolKind,
 )
 from toolbridge.core.usage import Usage
-from toolbridge.history.server_parts import with_unsealed
-from toolbridge.policy.server_tool_plan import ServerToolPlan, plan_server_tools
 from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.exchange_trace import ExchangeTrace
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import runs_server_tools
 
 if TYPE_CHECKING:
+    from toolbridge.policy.server_tool_plan import ServerToolPlan
     from toolbridge.routing.server_tool_answer import DirectAnswer, ServerToolAnswer
     from toolbridge.tools.server_tool_runner import ServerToolRunner
 
@@ -67,10 +68,13 @@ class GatewayTools:
         kinds = {tool.server.kind for tool in request.tools if tool.server is not None}
         return bool(kinds and kinds & (self.runner.kinds - _native(request, route)))
 
-    async def plan(self, request: Request, route: Route) -> ServerToolPlan | None:
+    async def plan(self, request: Request, route: Route) -> "ServerToolPlan | None":
         """Return how the gateway runs the tools of `request`; None if it runs none."""
         if not self.wants(request, route):
             return None
+        from toolbridge.history.server_parts import with_unsealed
+        from toolbridge.policy.server_tool_plan import plan_server_tools
+
         native = _native(request, route)
         runs = self.runner.kinds
         listings, losses = await self._listings(request, with_named="mcp" in runs - native)
@@ -78,7 +82,7 @@ class GatewayTools:
         found = plan_server_tools(request, native, runs, listings)
         if found is None or not losses:
             return found
-        return ServerToolPlan(found.request, found.offered, found.deferred, found.losses + losses)
+        return replace(found, losses=found.losses + losses)
 
     async def _listings(
         self, request: Request, *, with_named: bool
@@ -99,7 +103,7 @@ class GatewayTools:
         return found, tuple(losses)
 
     def direct(
-        self, plan: ServerToolPlan, trace: ExchangeTrace, *, agent: bool
+        self, plan: "ServerToolPlan", trace: ExchangeTrace, *, agent: bool
     ) -> "DirectAnswer | None":
         """Return the answer to an agent's search request; None for any other request."""
         from toolbridge.policy.direct_search import DirectSearch, direct_query
@@ -113,7 +117,7 @@ class GatewayTools:
 
     def answer(
         self,
-        plan: ServerToolPlan,
+        plan: "ServerToolPlan",
         open_pass: Callable[[Request], AnswerAttempts],
         on_pass: Callable[[Usage], None],
         trace: ExchangeTrace,
