@@ -2,9 +2,10 @@
 
 import asyncio
 import json
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from urllib.parse import parse_qs, urlsplit
+
+from tests.scripted_http import serving
 
 HITS = [
     ("https://example.org/a", "Zürich <b>über</b> &amp; alles", "The <strong>first</strong> hit &lt;ok&gt;"),
@@ -49,31 +50,20 @@ class SearchDouble:
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a client left while the server was silent."""
 
-    async def serve(self, reader, writer):
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            first, *lines = head.split("\r\n")
-            headers = dict(line.lower().split(": ", 1) for line in lines if ": " in line)
-            body = await reader.readexactly(int(headers.get("content-length", 0)))
-            method, target, _ = first.split(" ", 2)
-            parts = urlsplit(target)
-            query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-            self.asked.append(
-                Asked(method, parts.path, query, headers, json.loads(body) if body else None)
-            )
-            fault = self.faults.pop(0) if self.faults else ""
-            await self._answer(parts.path, fault, reader, writer)
-        writer.close()
+    async def serve(self, got):
+        body = json.loads(got.body) if got.body else None
+        self.asked.append(Asked(got.method, got.path, got.query, got.headers, body))
+        await self._answer(got, self.faults.pop(0) if self.faults else "")
 
-    async def _answer(self, path, fault, reader, writer):
-        status, kind, extra = 200, "application/json", ""
-        body = json.dumps(self.answer or ANSWERS.get(path, {})).encode()
+    async def _answer(self, got, fault):
+        status, kind, extra = 200, "application/json", {}
+        body = json.dumps(self.answer or ANSWERS.get(got.path, {})).encode()
         match fault:
             case int():
                 status, body = fault, b'{"error": "no"}'
             case "hang":
                 self.silent.set()
-                await reader.read()
+                await got.reader.read()
                 self.gone.set()
                 return
             case "broken":
@@ -83,21 +73,15 @@ class SearchDouble:
             case "large":
                 body = b'{"results": [' + b" " * (5 << 20) + b"]}"
             case "redirect":
-                status, extra = 302, f"location: {self.url}/elsewhere\r\n"
+                status, extra = 302, {"location": f"{self.url}/elsewhere"}
             case "cut":
-                writer.write(b"HTTP/1.1 200 X\r\ncontent-length: 999\r\n\r\n{")
+                await got.send(b"HTTP/1.1 200 X\r\ncontent-length: 999\r\n\r\n{")
                 return
-        head = f"HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\n{extra}content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        writer.write(head.encode() + body)
-        await writer.drain()
+        await got.answer(body, status, content_type=kind, **extra)
 
 
 @asynccontextmanager
 async def search_double():
     double = SearchDouble()
-    server = await asyncio.start_server(double.serve, "127.0.0.1", 0)
-    double.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    try:
+    async with serving(double.serve) as double.url:
         yield double
-    finally:
-        server.close()

@@ -127,6 +127,11 @@ class McpServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     """Header fields of every request; a value may be `$NAME`."""
     authorization: str = ""
     """The bearer token, or its variable; unset for the login of `toolbridge mcp login`."""
+    client_id: str = ""
+    """The client at the authorization server, where that does not register clients by itself."""
+    client_secret: str = ""
+    scope: str = ""
+    """The scopes of a login, separated by spaces; unset for those that the server names."""
     allow_tools: tuple[str, ...] = ()
     """Names or patterns (`read_*`) of the tools that are used; empty for all."""
     deny_tools: tuple[str, ...] = ()
@@ -191,7 +196,9 @@ def server_tool_secrets(settings: ServerToolSettings, env: Mapping[str, str]) ->
     variables = SEARCH_VARIABLES.get(engine, ()) if engine != "searxng" else ()
     found = [secret(settings.web_search.key, env), *(env.get(name, "") for name in variables)]
     for server in settings.mcp.values():
-        given = (server.authorization, *server.headers.values(), *server.env.values())
+        given = (
+            server.authorization, server.client_secret, *server.headers.values(), *server.env.values()
+        )  # fmt: skip
         found += [secret(value, env) for value in given if key_variable(value)]
         found.append(secret(server.authorization, env).removeprefix("Bearer "))
     return [value for value in found if value]

@@ -11,14 +11,12 @@ second time could lead elsewhere (DNS rebinding). `tools.http`, `tools.web.fetch
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeAlias
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import DefaultResolver
 
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _LOCAL_V6 = tuple(
     map(
@@ -111,27 +109,24 @@ class AddressGuard(AbstractResolver):
         *,
         private: bool = False,
         local: frozenset[str] = frozenset(),
-        networks: Sequence[Network] = (),
+        also: Callable[[str, int, str], bool] | None = None,
         own: bool = True,
         inner: AbstractResolver | None = None,
     ) -> None:
-        """With `private` all addresses are allowed, else those in `networks` and of names in `local`.
+        """With `private` all addresses are allowed, else only to the names in `local`.
 
-        `own` is whether a public address of this machine is allowed; `inner` resolves the names.
+        `also` decides about other private addresses, by host, port and address. `own` is whether a
+        public address of this machine is allowed; `inner` resolves the names.
         """
         self._private = private
         self._local = local
-        self._networks = networks
+        self._also = also
         self._own = own
         self._inner = inner
 
     def permits(self, address: str) -> bool:
         """Whether a connection to `address` is allowed, whatever name leads to it."""
-        if self._private or (is_public(address) and (self._own or not is_own(address))):
-            return True
-        found = ipaddress.ip_address(address.partition("%")[0])
-        mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-        return any((mapped or found) in network for network in self._networks)
+        return self._private or (is_public(address) and (self._own or not is_own(address)))
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -140,7 +135,10 @@ class AddressGuard(AbstractResolver):
         found = await self._inner.resolve(host, port, family)
         if self._private or host.lower() in self._local:
             return found
-        allowed = [result for result in found if self.permits(result["host"])]
+        also = self._also or (lambda _host, _port, _address: False)
+        allowed = [
+            one for one in found if self.permits(one["host"]) or also(host, port, one["host"])
+        ]
         if not allowed:
             raise PrivateAddress(host)
         return allowed

@@ -62,11 +62,11 @@ async def test_domains_are_filtered_whatever_the_engine_does(engine):
     [
         ("searxng", "GET", None, {"q": "q (site:a.org OR site:b.org) -site:c.org", "format": "json", "language": "de-DE", "time_range": "month", "pageno": "1"}),
         ("brave", "GET", ("x-subscription-token", "k-1"), {"q": "(q) AND (site:a.org OR site:b.org) -site:c.org", "count": "8", "country": "DE", "search_lang": "de", "freshness": "pw", "result_filter": "web", "text_decorations": "false"}),
-        ("tavily", "POST", ("authorization", "bearer k-1"), {"query": "q", "max_results": 8, "include_domains": ["a.org", "b.org"], "exclude_domains": ["c.org"], "time_range": "week"}),
+        ("tavily", "POST", ("authorization", "Bearer k-1"), {"query": "q", "max_results": 8, "include_domains": ["a.org", "b.org"], "exclude_domains": ["c.org"], "time_range": "week"}),
         ("exa", "POST", ("x-api-key", "k-1"), {"query": "q", "type": "auto", "numResults": 8, "contents": {"text": {"maxCharacters": 2000}}, "includeDomains": ["a.org", "b.org"], "excludeDomains": ["c.org"], "userLocation": "DE"}),
         ("serper", "POST", ("x-api-key", "k-1"), {"q": "q (site:a.org OR site:b.org) -site:c.org", "num": 8, "gl": "de", "hl": "de", "tbs": "qdr:w"}),
-        ("jina", "GET", ("authorization", "bearer k-1"), {"q": "q (site:a.org OR site:b.org) -site:c.org", "num": "8", "gl": "de", "hl": "de"}),
-        ("ollama", "POST", ("authorization", "bearer k-1"), {"query": "q", "max_results": 8}),
+        ("jina", "GET", ("authorization", "Bearer k-1"), {"q": "q (site:a.org OR site:b.org) -site:c.org", "num": "8", "gl": "de", "hl": "de"}),
+        ("ollama", "POST", ("authorization", "Bearer k-1"), {"query": "q", "max_results": 8}),
     ],
 )  # fmt: skip
 async def test_every_engine_is_asked_in_its_own_way(engine, method, header, expected):
@@ -163,7 +163,7 @@ async def test_a_refused_key_is_named_in_the_log(caplog):
         double.faults = [401]
         with caplog.at_level(logging.WARNING):
             found = await searched("tavily", double, SearchQuery("hello"), env, key="")
-    assert double.asked[0].headers["authorization"] == "bearer tvly-secret-1"
+    assert double.asked[0].headers["authorization"] == "Bearer tvly-secret-1"
     assert "TAVILY_API_KEY" in found.text
     assert "TAVILY_API_KEY" in caplog.text
     assert "secret" not in found.text + caplog.text

@@ -2,44 +2,52 @@
 
 import ipaddress
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from toolbridge.tools.web.domains import ascii_host
-from toolbridge.upstream.addresses import Network, literal_address
+from toolbridge.upstream.addresses import literal_address
+
+
+class _Entry(NamedTuple):
+    name: str
+    network: ipaddress.IPv4Network | ipaddress.IPv6Network | None
+    port: int
+    """0 for the ports of the setting `ports`."""
 
 
 class AllowedHosts:
     """Names, addresses and networks, each with a port or for the usual ports."""
 
     def __init__(self, hosts: Sequence[str]) -> None:
-        self.networks: tuple[Network, ...] = tuple(
-            found for host in hosts if (found := _network(host)) is not None
-        )
-        self._written = {_split(host) for host in hosts if "/" not in host}
-        self.names = frozenset(name for name, _ in self._written if not literal_address(name))
+        self._entries = tuple(map(_entry, hosts))
 
-    def permits(self, host: str, port: int) -> bool:
-        """Whether the setting has this host with this port."""
-        return (_plain(host), port) in self._written
+    def covers(self, host: str, port: int, address: str = "", *, exactly: bool = False) -> bool:
+        """Whether an entry has the host, or the address that it resolves to, for this port.
 
-    def permits_any_port(self, host: str) -> bool:
-        """Whether the setting has this host without a port."""
-        return (_plain(host), 0) in self._written
+        With `exactly` only entries that name the port count.
+        """
+        name, at = ascii_host(host.strip("[]")), literal_address(address or host)
+        ports = {port} if exactly else {port, 0}
+        return any(entry.port in ports and _fits(entry, name, at) for entry in self._entries)
 
 
-def _network(host: str) -> Network | None:
-    """Return the network of an entry; one address is a network too, and a name is None."""
-    name = host if "/" in host else literal_address(_split(host)[0])
-    return ipaddress.ip_network(name, strict=False) if name else None
+def _fits(entry: _Entry, name: str, address: str) -> bool:
+    if entry.network is None:
+        return entry.name == name
+    if not address:
+        return False
+    found = ipaddress.ip_address(address)
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (mapped or found) in entry.network
 
 
-def _split(host: str) -> tuple[str, int]:
-    """Return host and port of an entry; port 0 if it has none."""
-    name, colon, port = host.rpartition(":")
-    if colon and port.isdigit() and (not name.count(":") or name.endswith("]")):
-        return _plain(name), int(port)
-    return _plain(host), 0
-
-
-def _plain(host: str) -> str:
-    name = host.strip("[]")
-    return literal_address(name) or ascii_host(name)
+def _entry(host: str) -> _Entry:
+    """Return an entry of the setting; one address is a network too."""
+    if "/" in host:
+        return _Entry("", ipaddress.ip_network(host, strict=False), 0)
+    name, colon, digits = host.rpartition(":")
+    has_port = colon and digits.isdigit() and (":" not in name or name.endswith("]"))
+    name, port = (name, int(digits)) if has_port else (host, 0)
+    address = literal_address(name)
+    network = ipaddress.ip_network(address) if address else None
+    return _Entry(ascii_host(name.strip("[]")), network, port)

@@ -55,12 +55,7 @@ class PageFetcher:
         self._settings = settings
         self._hosts = AllowedHosts(settings.allow_hosts)
         proxy = frozenset({URL(settings.proxy).host or ""}) if settings.proxy else frozenset()
-        self._guard = AddressGuard(
-            local=self._hosts.names | proxy,
-            networks=self._hosts.networks,
-            own=False,
-            inner=resolver,
-        )
+        self._guard = AddressGuard(local=proxy, also=self._hosts.covers, own=False, inner=resolver)
         self._session: aiohttp.ClientSession | None = None
         self._threads = Threads(_READERS)
         self._pdfs = asyncio.Semaphore(_READERS)
@@ -116,9 +111,7 @@ class PageFetcher:
                 headers={"accept": _ACCEPT},
                 allow_redirects=False,
                 auto_decompress=False,
-                timeout=aiohttp.ClientTimeout(
-                    total=settings.timeout, connect=settings.connect_timeout
-                ),
+                timeout=aiohttp.ClientTimeout(total=None, connect=settings.connect_timeout),
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _Failed(_unreachable(target, error)) from None
@@ -167,13 +160,13 @@ class PageFetcher:
 
     def _check_host(self, host: str, port: int) -> None:
         """Raise unless the host, as it is written, and the port are allowed."""
-        if self._hosts.permits(host, port):
+        if self._hosts.covers(host, port, exactly=True):
             return
         if port not in self._settings.ports:
             raise _Failed(_refused(f"port {port} is not in `server_tools.web_fetch.ports`"))
         address = literal_address(host)
         private = not self._guard.permits(address) if address else is_private_host(host)
-        if private and not self._hosts.permits_any_port(host):
+        if private and not self._hosts.covers(host, port):
             raise _Failed(_private(host))
 
     # ── content ──────────────────────────────────────────────────────────────

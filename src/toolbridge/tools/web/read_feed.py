@@ -39,7 +39,7 @@ def _entry(text: str) -> str:
 
 def _field(text: str, name: str, most: int) -> str:
     """Return the text of the first element `name`, without tags; its content may be escaped HTML."""
-    start = re.search(rf"<(?:\w+:)?{name}(?:\s[^>]*+)?>", text, re.IGNORECASE)
+    start = re.search(rf"<(?:\w+:)?{name}(?:\s[^>]*+)?(?<!/)>", text, re.IGNORECASE)
     if start is None:
         return ""
     end = re.compile(rf"</(?:\w+:)?{name}\s*>", re.IGNORECASE).search(text, start.end())
