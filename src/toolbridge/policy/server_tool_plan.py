@@ -21,6 +21,7 @@ from toolbridge.core.messages import (
 )
 from toolbridge.core.server_tools import (
     FoundTools,
+    McpConnection,
     McpListing,
     ServerCall,
     ServerResult,
@@ -102,7 +103,9 @@ def plan_server_tools(
     if sampling.n is not None:
         losses = (Loss("sampling.n", "one answer is given while the gateway runs tools"),)
         sampling = replace(sampling, n=None)
-    ready = replace(request, tools=tools, sampling=sampling, tool_choice=offer.choice)
+    # Anthropic, MCP connector: the servers of the toolsets, which the gateway has connected itself.
+    extra = {name: value for name, value in request.extra.items() if name != "mcp_servers"}
+    ready = replace(request, tools=tools, sampling=sampling, tool_choice=offer.choice, extra=extra)
     return ServerToolPlan(ready, offer.offered, tuple(offer.deferred), losses)
 
 
@@ -154,10 +157,11 @@ class _Offer:
             self.tools.append(_function(name, server))
 
     def _add_server(self, server: ServerTool, listing: McpListing, *, searches: bool) -> None:
-        allowed = None if server.mcp is None else server.mcp.allowed
-        hidden = searches and server.mcp is not None and server.mcp.deferred
+        named = server.mcp or McpConnection()
+        hidden = searches and named.deferred
         for one in listing.tools:
-            if allowed is not None and one.name not in allowed:
+            allowed = named.allowed is None or one.name in named.allowed
+            if not allowed or one.name in named.denied:
                 continue
             name = self._free(f"{server.server}{SEPARATOR}{one.name}")
             self.offered[name] = RunnableTool(name, one.name, server)

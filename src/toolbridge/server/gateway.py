@@ -212,14 +212,14 @@ class Gateway:
         passes = passes and not exchange.status
         if not passes:  # in passthrough the provider stores its own responses
             request = await self.stored_responses.resume(request, exchange.caller)
-        plan = await self.tools.plan(request, route)
+        plan, lost = await self.tools.plan(request, route)
         if plan is not None and (
             direct := self.tools.direct(plan, turn.kept.trace, agent=turn.from_agent)
         ):
             turn.asked = AnswerContext(request, turn.entry.at)
             return direct
-        if plan is not None:
-            turn.edits = tuple(dict.fromkeys((*turn.edits, *plan.losses)))
+        if lost:
+            turn.edits = tuple(dict.fromkeys((*turn.edits, *lost)))
         asked, request = request, request if plan is None else plan.request
         if tool := forced_tool(request, route.provider_config.api, agent=turn.from_agent):
             turn.lose((Loss("tools", f"{tool.name} is not available with {route.address}"),))

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from toolbridge.config import Config
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Request
@@ -68,10 +66,12 @@ class GatewayTools:
         kinds = {tool.server.kind for tool in request.tools if tool.server is not None}
         return bool(kinds and kinds & (self.runner.kinds - _native(request, route)))
 
-    async def plan(self, request: Request, route: Route) -> "ServerToolPlan | None":
-        """Return how the gateway runs the tools of `request`; None if it runs none."""
+    async def plan(
+        self, request: Request, route: Route
+    ) -> "tuple[ServerToolPlan | None, tuple[Loss, ...]]":
+        """Return how the gateway runs the tools of `request`, None if it runs none, and the losses."""
         if not self.wants(request, route):
-            return None
+            return None, ()
         from toolbridge.history.server_parts import with_unsealed
         from toolbridge.policy.server_tool_plan import plan_server_tools
 
@@ -80,9 +80,7 @@ class GatewayTools:
         listings, losses = await self._listings(request, with_named="mcp" in runs - native)
         request = with_unsealed(request, self._seal_key())
         found = plan_server_tools(request, native, runs, listings)
-        if found is None or not losses:
-            return found
-        return replace(found, losses=found.losses + losses)
+        return found, losses if found is None else losses + found.losses
 
     async def _listings(
         self, request: Request, *, with_named: bool
