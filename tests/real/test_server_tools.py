@@ -1,6 +1,7 @@
 """The real Claude Code searches, fetches and finds deferred tools with a model that has none."""
 
 import json
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -187,3 +188,68 @@ def test_a_deferred_tool_of_an_mcp_server_is_found_and_called(serve, tmp_path):
     first = {one["function"]["name"] for one in server.asked[0]["tools"]}
     assert not any(one.startswith("mcp__many__") for one in first)
     assert name in {one["function"]["name"] for one in server.asked[1]["tools"]}
+
+
+class Page(BaseHTTPRequestHandler):
+    """A page over HTTPS, which Claude Code fetches itself."""
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        body = (
+            b"<html><title>Eels</title><body><h1>Eels</h1><p>They swim upstream.</p></body></html>"
+        )
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def secure_site(place: Path):
+    """Serve the page with a certificate of its own; yield its port and the certificate."""
+    key, certificate = place / "key.pem", place / "certificate.pem"
+    made = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout",
+         str(key), "-out", str(certificate), "-subj", "/CN=127.0.0.1", "-addext",
+         "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:TRUE"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if made.returncode:
+        pytest.skip(f"no certificate could be made: {made.stderr[-200:]}")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server.server_port, certificate
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_web_fetch_reads_a_page_and_a_model_answers_about_it(serve, tmp_path):
+    with secure_site(tmp_path) as (port, certificate):
+        page = f"https://127.0.0.1:{port}/eels"
+
+        def script(asked):
+            text = json.dumps(asked["messages"][-1])
+            if "Web page content" in text:
+                return "The page says that eels swim upstream."
+            if last_role(asked) == "tool":
+                return "Eels swim upstream."
+            arguments = {"url": page, "prompt": "What do eels do?"}
+            return {"name": "WebFetch", "arguments": arguments}
+
+        with scripted(script) as server:
+            url = serve(config_of(server))
+            env = {"ENABLE_TOOL_SEARCH": "false", "NODE_EXTRA_CA_CERTS": str(certificate)}
+            messages = claude(url, tmp_path / "work", f"Read {page}", env=env)
+    (result,) = results_of(messages)
+    assert result["code"] == 200, result
+    assert result["result"] == "The page says that eels swim upstream."
+    assert messages[-1]["result"] == "Eels swim upstream."
+    assert any("They swim upstream." in json.dumps(asked) for asked in server.asked)
