@@ -121,8 +121,9 @@ def encode_builtin(part: ServerPart) -> JsonObject | None:
     if isinstance(part, ServerCall):
         # Gemini API, ExecutableCode: the only named language is Python.
         language = _PYTHON if "code" in part.arguments else "LANGUAGE_UNSPECIFIED"
-        return {"executableCode": {"language": language, "code": _source_code(part.arguments)}}
-    return {"codeExecutionResult": _result(part.outcome)}
+        code: JsonObject = {"language": language, "code": _source_code(part.arguments)}
+        return {"executableCode": {"id": part.id, **code}}
+    return {"codeExecutionResult": {"id": part.call_id, **_result(part.outcome)}}
 
 
 def _source_code(arguments: JsonObject) -> str:

@@ -145,8 +145,9 @@ class _Envelope:
 
     def sources(self, message: Message) -> str:
         """Return the links of an answer as text: Ollama has no field for them."""
-        # JSON that follows a schema must stay valid, so nothing is added to it.
-        return "" if self._asked.request.output is not None else sources_text(message)
+        if self._asked.request.output is not None:
+            return ""  # JSON that follows a schema must stay valid
+        return sources_text(replace(message, content=in_words(message.content, shapes.SHOWS)))
 
     def _done_reason(self, reason: StopReason) -> str:
         extra = self._asked.request.extra

@@ -37,8 +37,11 @@ FIND_IN_PAGE = "find_in_page"
 def is_hosted(item: JsonObject) -> bool:
     """Return True for an item that `decode_hosted` reads."""
     kind = str(item.get("type"))
-    # OpenAI Responses, tool search: with `execution: client` the client runs it.
-    return kind in _READERS and item.get("execution") != "client"
+    if kind.startswith("tool_search"):
+        # OpenAI Responses, tool search: a call that the client runs has a `call_id`.
+        return item.get("execution", "client" if item.get("call_id") else "server") == "server"
+    named = item.get("approval_request_id" if kind == "mcp_approval_response" else "id")
+    return kind in _READERS and isinstance(named, str)
 
 
 def decode_hosted(item: JsonObject, where: str = "") -> tuple[ServerPart, ...]:
