@@ -100,7 +100,7 @@ def _server_loss(part: ServerCall | ServerResult, shows: AnswerFeatures) -> Loss
     what = f"answer.{part.kind}"
     if part.kind == "code_execution":
         return Loss(what, f"written as text: {shows.api} has no such part", minor=True)
-    return Loss(what, f"an answer of {shows.api} has no part for it")
+    return Loss(what, f"an answer of {shows.api} has no part for it", minor=True)
 
 
 def _foreign_loss(part: Foreign, shows: AnswerFeatures) -> Loss:

@@ -11,6 +11,7 @@ from toolbridge.core.server_tools import (
     CodeOutput,
     FetchedPage,
     FoundTools,
+    McpApproval,
     McpListing,
     McpOutput,
     SearchHit,
@@ -77,6 +78,8 @@ def outcome_text(outcome: ServerToolOutcome) -> str:
         case McpOutput(content):
             texts = (part.text if isinstance(part, Text) else "[image]" for part in content)
             return framed("\n".join(texts), "mcp")
+        case McpApproval(approve, reason):
+            return f"[the user {'approved' if approve else 'declined'} the call] {reason}".rstrip()
         case ServerToolError(code, text):
             return f"Error: {code}. {text}".rstrip()
 
@@ -97,6 +100,8 @@ def outcome_summary(outcome: ServerToolOutcome) -> str:
             return f"{len(tools)} tools"
         case McpOutput(content, is_error):
             return f"{'an error' if is_error else 'a result'} with {len(content)} parts"
+        case McpApproval(approve):
+            return "approved" if approve else "declined"
         case ServerToolError(code, text):
             return f"error {code}: {text}".rstrip(": ")
 

@@ -36,8 +36,14 @@ class McpConnection(msgspec.Struct, frozen=True, omit_defaults=True):
     denied: tuple[str, ...] = ()
     deferred: bool = False
     """Whether its tools are offered only after a tool search has found them."""
+    read_only: bool = False
+    """Whether only tools that change nothing are offered."""
     approval: Literal["always", "never"] = "never"
     """Whether the client approves each call. OpenAI Responses: `require_approval`."""
+    exempt: tuple[str, ...] = ()
+    """The tools that need no approval, where `approval` is `always`."""
+    exempt_read_only: bool = False
+    """Whether tools that change nothing need no approval, where `approval` is `always`."""
 
 
 class ServerTool(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -55,6 +61,8 @@ class ServerTool(msgspec.Struct, frozen=True, omit_defaults=True):
     timezone: str = ""
     live: bool = True
     """Whether pages may be requested now; otherwise only an index. Codex: `external_web_access`."""
+    context: Literal["", "low", "medium", "high"] = ""
+    """How much of the results the model reads. OpenAI: `search_context_size`."""
     content_tokens: int = 0
     """The longest text of a fetched page, in tokens; 0 for the default."""
     cite: bool = False
@@ -126,6 +134,13 @@ class McpOutput(msgspec.Struct, frozen=True, tag="mcp_output", omit_defaults=Tru
     is_error: bool = False
 
 
+class McpApproval(msgspec.Struct, frozen=True, tag="mcp_approval", omit_defaults=True):
+    """The client's answer to a call that needs its approval."""
+
+    approve: bool
+    reason: str = ""
+
+
 class ServerToolError(msgspec.Struct, frozen=True, tag="server_tool_error", omit_defaults=True):
     """A tool that failed. The answer goes on: the model reads the error."""
 
@@ -135,7 +150,14 @@ class ServerToolError(msgspec.Struct, frozen=True, tag="server_tool_error", omit
 
 
 ServerToolOutcome: TypeAlias = (
-    SearchHits | FetchedPage | FoundTools | CodeOutput | McpListing | McpOutput | ServerToolError
+    SearchHits
+    | FetchedPage
+    | FoundTools
+    | CodeOutput
+    | McpListing
+    | McpOutput
+    | McpApproval
+    | ServerToolError
 )
 
 
@@ -149,6 +171,8 @@ class ServerCall(msgspec.Struct, frozen=True, tag="server_call", omit_defaults=T
     arguments: JsonObject = msgspec.field(default_factory=dict)
     server: str = ""
     """The label of the MCP server, for `mcp`."""
+    needs_approval: bool = False
+    """Whether the client must approve the call before it is run (OpenAI Responses, MCP)."""
     source: Origin | None = None
 
 
@@ -161,3 +185,6 @@ class ServerResult(msgspec.Struct, frozen=True, tag="server_result", omit_defaul
     name: str = ""
     server: str = ""
     source: Origin | None = None
+
+
+ServerPart: TypeAlias = ServerCall | ServerResult

@@ -207,8 +207,7 @@ class ServerToolLoop:
             self._budget.keep(call, self._functions[id], outcome)
             self.searches += isinstance(outcome, SearchHits)
             outcome = self._sealed(outcome)
-            name = call.name if call.kind != "mcp" else ""
-            results.append(ServerResult(id, call.kind, outcome, name, call.server))
+            results.append(ServerResult(id, call.kind, outcome, call.name, call.server))
             events.append(self._added(results[-1]))
         self.waiting = {}
         if self._pass.client or self._last:

@@ -26,6 +26,7 @@ from toolbridge.core.messages import Loss, Message, Problem, Request
 from toolbridge.core.redaction import Redactor
 from toolbridge.policy.failover import TriedAddress
 from toolbridge.policy.key_scopes import check_model
+from toolbridge.policy.native_tools import translated_tools
 from toolbridge.policy.server_tools import forced_tool, refuse
 from toolbridge.routing import Router
 from toolbridge.routing.attempts import AnswerAttempts, KnownAnswer, OpenedAnswer
@@ -221,7 +222,8 @@ class Gateway:
         if lost:
             turn.edits = tuple(dict.fromkeys((*turn.edits, *lost)))
         asked, request = request, request if plan is None else plan.request
-        if tool := forced_tool(request, route.provider_config.api, agent=turn.from_agent):
+        offered = translated_tools(request, route.request_encoder, route.target)
+        if tool := forced_tool(offered, route.provider_config.api, agent=turn.from_agent):
             turn.lose((Loss("tools", f"{tool.name} is not available with {route.address}"),))
             turn.asked = AnswerContext(request, turn.entry.at)
             return KnownAnswer(refuse(request, tool, codec, Ids(os.urandom(16))))

@@ -19,6 +19,7 @@ from toolbridge.core.server_tools import (
     ServerToolKind,
 )
 from toolbridge.core.usage import Usage
+from toolbridge.policy.native_tools import translated_tools
 from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.exchange_trace import ExchangeTrace
 from toolbridge.routing.models import Route
@@ -145,8 +146,15 @@ class GatewayTools:
 
 def _native(request: Request, route: Route) -> frozenset[ServerToolKind]:
     """Return the kinds of tools that the provider of `route` runs for this request itself."""
-    native = runs_server_tools(route.provider_config, request.origin)
-    return ALL_KINDS if native else frozenset()
+    if runs_server_tools(route.provider_config, request.origin):
+        return ALL_KINDS
+    given = translated_tools(request, route.request_encoder, route.target)
+    api = route.provider_config.api
+    return frozenset(
+        new.server.kind
+        for tool, new in zip(request.tools, given.tools, strict=True)
+        if new.server is not None and new.origin == api != tool.origin
+    )
 
 
 def _read_key(state: Path | None) -> bytes:

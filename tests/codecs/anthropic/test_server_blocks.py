@@ -21,32 +21,37 @@ from toolbridge.core.server_tools import (
 
 BLOCKS = [
     (
-        {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "eels"}},
-        ServerCall("s1", "web_search", "web_search", {"query": "eels"}),
+        {
+            "type": "server_tool_use",
+            "id": "srvtoolu_1",
+            "name": "web_search",
+            "input": {"query": "eels"},
+        },
+        ServerCall("srvtoolu_1", "web_search", "web_search", {"query": "eels"}),
     ),
     (
         {
             "type": "server_tool_use",
-            "id": "s1",
+            "id": "srvtoolu_1",
             "name": "bash_code_execution",
             "input": {"command": "ls"},
         },
-        ServerCall("s1", "code_execution", "bash_code_execution", {"command": "ls"}),
+        ServerCall("srvtoolu_1", "code_execution", "bash_code_execution", {"command": "ls"}),
     ),
     (
         {
             "type": "mcp_tool_use",
-            "id": "m1",
+            "id": "mcptoolu_1",
             "name": "echo",
             "server_name": "all",
             "input": {"a": 1},
         },
-        ServerCall("m1", "mcp", "echo", {"a": 1}, "all"),
+        ServerCall("mcptoolu_1", "mcp", "echo", {"a": 1}, "all"),
     ),
     (
         {
             "type": "web_search_tool_result",
-            "tool_use_id": "s1",
+            "tool_use_id": "srvtoolu_1",
             "content": [
                 {
                     "type": "web_search_result",
@@ -58,7 +63,7 @@ BLOCKS = [
             ],
         },
         ServerResult(
-            "s1",
+            "srvtoolu_1",
             "web_search",
             SearchHits((SearchHit("https://example.org/ä", "Aale", age="2 days", sealed="RQ=="),)),
             "web_search",
@@ -67,18 +72,20 @@ BLOCKS = [
     (
         {
             "type": "web_search_tool_result",
-            "tool_use_id": "s1",
+            "tool_use_id": "srvtoolu_1",
             "content": {
                 "type": "web_search_tool_result_error",
                 "error_code": "max_uses_exceeded",
             },
         },
-        ServerResult("s1", "web_search", ServerToolError("max_uses_exceeded"), "web_search"),
+        ServerResult(
+            "srvtoolu_1", "web_search", ServerToolError("max_uses_exceeded"), "web_search"
+        ),
     ),
     (
         {
             "type": "web_fetch_tool_result",
-            "tool_use_id": "s1",
+            "tool_use_id": "srvtoolu_1",
             "content": {
                 "type": "web_fetch_result",
                 "url": "https://example.org",
@@ -91,7 +98,7 @@ BLOCKS = [
             },
         },
         ServerResult(
-            "s1",
+            "srvtoolu_1",
             "web_fetch",
             FetchedPage(
                 "https://example.org", "Eels", "They swim.", fetched_at="2026-11-16T00:00:00Z"
@@ -102,7 +109,7 @@ BLOCKS = [
     (
         {
             "type": "web_fetch_tool_result",
-            "tool_use_id": "s1",
+            "tool_use_id": "srvtoolu_1",
             "content": {
                 "type": "web_fetch_result",
                 "url": "https://example.org/a.pdf",
@@ -115,7 +122,7 @@ BLOCKS = [
             },
         },
         ServerResult(
-            "s1",
+            "srvtoolu_1",
             "web_fetch",
             FetchedPage("https://example.org/a.pdf", data="JVBE", media_type="application/pdf"),
             "web_fetch",
@@ -124,30 +131,32 @@ BLOCKS = [
     (
         {
             "type": "tool_search_tool_result",
-            "tool_use_id": "s1",
+            "tool_use_id": "srvtoolu_1",
             "content": {
                 "type": "tool_search_tool_search_result",
                 "tool_references": [{"type": "tool_reference", "tool_name": "weather"}],
             },
         },
-        ServerResult("s1", "tool_search", FoundTools(("weather",))),
+        ServerResult("srvtoolu_1", "tool_search", FoundTools(("weather",))),
     ),
     (
         {
             "type": "tool_search_tool_result",
-            "tool_use_id": "s1",
+            "tool_use_id": "srvtoolu_1",
             "content": {
                 "type": "tool_search_tool_result_error",
                 "error_code": "invalid_tool_input",
                 "error_message": "bad pattern",
             },
         },
-        ServerResult("s1", "tool_search", ServerToolError("invalid_tool_input", "bad pattern")),
+        ServerResult(
+            "srvtoolu_1", "tool_search", ServerToolError("invalid_tool_input", "bad pattern")
+        ),
     ),
     (
         {
             "type": "bash_code_execution_tool_result",
-            "tool_use_id": "s1",
+            "tool_use_id": "srvtoolu_1",
             "content": {
                 "type": "bash_code_execution_result",
                 "stdout": "hi\n",
@@ -156,16 +165,18 @@ BLOCKS = [
                 "content": [],
             },
         },
-        ServerResult("s1", "code_execution", CodeOutput("hi\n", "", 1), "bash_code_execution"),
+        ServerResult(
+            "srvtoolu_1", "code_execution", CodeOutput("hi\n", "", 1), "bash_code_execution"
+        ),
     ),
     (
         {
             "type": "mcp_tool_result",
-            "tool_use_id": "m1",
+            "tool_use_id": "mcptoolu_1",
             "is_error": True,
             "content": [{"type": "text", "text": "no such file"}],
         },
-        ServerResult("m1", "mcp", McpOutput((Text("no such file"),), is_error=True)),
+        ServerResult("mcptoolu_1", "mcp", McpOutput((Text("no such file"),), is_error=True)),
     ),
 ]
 

@@ -6,7 +6,7 @@ so `BlockOrder` puts them in order and `_BlockWriter` numbers them.
 
 from toolbridge.codecs.anthropic.citations import encode_citations
 from toolbridge.codecs.anthropic.rejections import encode_error
-from toolbridge.codecs.anthropic.server_blocks import encode_server_block
+from toolbridge.codecs.anthropic.server_blocks import encode_server_block, has_block
 from toolbridge.codecs.anthropic.shapes import ORIGIN, SHOWS, STOPS, encode_details
 from toolbridge.codecs.anthropic.signatures import own_signature, own_tokens
 from toolbridge.codecs.anthropic.usage import encode_usage
@@ -247,7 +247,7 @@ def _blocks(part: Part) -> list[JsonObject]:
         case Foreign(origin, _, raw) if origin == ORIGIN:
             return [raw]
         case ServerCall() | ServerResult():
-            return [encode_server_block(part)]
+            return [encode_server_block(part)] if has_block(part) else []
         case _:
             return []
 

@@ -6,6 +6,7 @@ vendor's own JSON stays in `source`, so that Anthropic gets encrypted fields bac
 """
 
 from toolbridge.codecs.anthropic.shapes import ORIGIN
+from toolbridge.codecs.anthropic.signatures import OWN
 from toolbridge.core.content import Image, Origin, Text
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.server_tools import (
@@ -13,10 +14,13 @@ from toolbridge.core.server_tools import (
     CodeOutput,
     FetchedPage,
     FoundTools,
+    McpApproval,
+    McpListing,
     McpOutput,
     SearchHit,
     SearchHits,
     ServerCall,
+    ServerPart,
     ServerResult,
     ServerTool,
     ServerToolError,
@@ -36,6 +40,16 @@ KINDS: dict[str, ServerToolKind] = {
 }
 """The names of server tools in calls."""
 _RESULT = "_tool_result"
+_NAMES = {
+    "web_search": "web_search",
+    "web_fetch": "web_fetch",
+    "code_execution": "code_execution",
+    "tool_search": "tool_search_tool_bm25",
+}
+"""The name of a tool that another vendor calls otherwise; SDKs know only Anthropic's."""
+_PREFIXES = {"": "srvtoolu_", "mcp": "mcptoolu_"}
+_OURS = "tb1_"
+"""Marks an id that this gateway made for the call of another vendor."""
 
 
 def read_declaration(declared: JsonObject) -> ServerTool | None:
@@ -75,11 +89,11 @@ def decode_server_block(raw: JsonObject, where: str = "") -> ServerCall | Server
 def _decode(raw: JsonObject, type: str) -> ServerCall | ServerResult | None:
     name, input = _text(raw.get("name")), _object(raw.get("input"))
     if type == "server_tool_use" and name in KINDS:
-        return ServerCall(_text(raw.get("id")), KINDS[name], name, input)
+        return ServerCall(_call_id(raw.get("id")), KINDS[name], name, input)
     if type == "mcp_tool_use":
         server = _text(raw.get("server_name"))
-        return ServerCall(_text(raw.get("id")), "mcp", name, input, server)
-    call_id = _text(raw.get("tool_use_id"))
+        return ServerCall(_call_id(raw.get("id")), "mcp", name, input, server)
+    call_id = _call_id(raw.get("tool_use_id"))
     if type == "mcp_tool_result":
         failed = raw.get("is_error") is True
         return ServerResult(call_id, "mcp", McpOutput(_contents(raw.get("content")), failed))
@@ -92,6 +106,12 @@ def _decode(raw: JsonObject, type: str) -> ServerCall | ServerResult | None:
         return None
     kind = KINDS[name]
     return ServerResult(call_id, kind, _outcome(kind, raw.get("content")), name)
+
+
+def _call_id(id: Json) -> str:
+    """Return the id of another vendor's call that `_block_id` put into one of ours."""
+    given = _text(id)
+    return given.partition(_OURS)[2] if _OURS in given else given
 
 
 def _outcome(kind: ServerToolKind, content: Json) -> ServerToolOutcome:
@@ -164,14 +184,41 @@ def encode_server_block(part: ServerCall | ServerResult) -> JsonObject:
     return own_words(part, ORIGIN) or _encode(part)
 
 
+def has_block(part: ServerPart) -> bool:
+    """Return False for a part that has no block in an answer: listings and approvals of MCP tools."""
+    return isinstance(part, ServerCall) or not isinstance(part.outcome, McpListing | McpApproval)
+
+
+def is_vendors(part: ServerPart) -> bool:
+    """Return True for a block that Anthropic's servers made.
+
+    Anthropic, web search tool: a result goes back with what Anthropic encrypted in it, and any other
+    value is a 400. What ran elsewhere is therefore sent as text.
+    """
+    id = part.id if isinstance(part, ServerCall) else part.call_id
+    found = part.outcome if isinstance(part, ServerResult) else None
+    hits = found.hits if isinstance(found, SearchHits) else ()
+    ours = any(not hit.sealed or hit.sealed.startswith(OWN) for hit in hits)
+    known = part.source is None or part.source.api == ORIGIN
+    return known and not ours and id.startswith(tuple(_PREFIXES.values()))
+
+
+def _block_id(id: str, kind: ServerToolKind) -> str:
+    """Return the id of a call in the form of Anthropic's; one of another vendor stays inside it."""
+    prefix = _PREFIXES["mcp" if kind == "mcp" else ""]
+    return id if id.startswith(prefix) else f"{prefix}{_OURS}{id}"
+
+
 def _encode(part: ServerCall | ServerResult) -> JsonObject:
     if isinstance(part, ServerCall):
-        named: JsonObject = {"id": part.id, "name": part.name}
+        name = part.name if part.kind == "mcp" or part.name in KINDS else _NAMES[part.kind]
+        named: JsonObject = {"id": _block_id(part.id, part.kind), "name": name}
         if part.kind == "mcp":
             server: JsonObject = {"server_name": part.server, "input": part.arguments}
             return {"type": "mcp_tool_use"} | named | server
         return {"type": "server_tool_use"} | named | {"input": part.arguments}
-    head: JsonObject = {"type": _result_type(part), "tool_use_id": part.call_id}
+    id = _block_id(part.call_id, part.kind)
+    head: JsonObject = {"type": _result_type(part), "tool_use_id": id}
     if part.kind == "mcp":
         return head | _mcp_result(part.outcome)
     return head | {"content": _content(part, part.outcome)}
