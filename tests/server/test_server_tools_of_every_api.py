@@ -6,6 +6,7 @@ import aiohttp
 import openai
 import pytest
 from tests.scripted_chat import call, chats, says, searching
+from tests.server.test_server_tool_kinds import MCP
 
 FOUND = says("I will look. ", call("web_search", query="zürich"))
 ANSWER = says("In Switzerland, says [Zürich](https://example.org/a).", prompt=30, output=7)
@@ -39,7 +40,7 @@ async def test_responses(stream):
     assert again.output_text
     # The results of the stored response go to the model again.
     told = json.dumps(chats(server)[2]["messages"], ensure_ascii=False)
-    assert "https://example.org/a" in told
+    assert "first hit" in told
 
 
 @MODES
@@ -118,3 +119,81 @@ async def test_the_search_request_of_gemini_cli_needs_no_model():
     chunks = candidate["groundingMetadata"]["groundingChunks"]
     assert chunks[0]["web"]["uri"] == "https://example.org/a"
     assert [asked.query["q"] for asked in double.asked] == ["hello wörld"]
+
+
+async def respond(url: str, **fields) -> dict:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{url}/v1/responses", json={"model": "m", **fields}) as answer,
+    ):
+        return await answer.json()
+
+
+async def test_codex_sends_back_a_search_without_results_and_the_model_reads_them_again():
+    tools = [{"type": "web_search", "external_web_access": False}]
+    user = {"type": "message", "role": "user", "content": TEXT}
+    async with searching(FOUND, ANSWER) as (url, server, double, _):
+        first = await respond(url, input=[user], tools=tools, store=False)
+        output = first["output"]
+        assert "results" not in output[1]
+        await respond(url, input=[user, *output, user], tools=tools, store=False)
+    assert len(double.asked) == 1
+    told = chats(server)[2]["messages"]
+    assert "first hit" in next(m["content"] for m in told if m["role"] == "tool")
+    # The prompt begins as the one of the last pass did, for caches.
+    assert told[: len(chats(server)[1]["messages"])] == chats(server)[1]["messages"]
+
+
+ECHO = says(call("all__echo", text="hi"))
+
+
+@MODES
+async def test_responses_lists_and_calls_an_mcp_server(stream):
+    tool = {"type": "mcp", "server_label": "all", "require_approval": "never"}
+    asked = {"model": "m", "input": TEXT, "tools": [tool]}
+    async with (
+        searching(ECHO, ANSWER, server_tools={"mcp": {"all": MCP}}) as (url, *_),
+        openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) as client,
+    ):
+        if stream:
+            async with client.responses.stream(**asked) as events:
+                response = await events.get_final_response()
+        else:
+            response = await client.responses.create(**asked)
+        again = await client.responses.create(
+            model="m", input="Once more", previous_response_id=response.id, tools=[tool]
+        )
+    listed, called, said = response.output
+    assert (listed.type, listed.server_label) == ("mcp_list_tools", "all")
+    assert "echo" in [one.name for one in listed.tools]
+    assert (called.type, called.name, called.status) == ("mcp_call", "echo", "completed")
+    assert json.loads(called.output) == {"text": "hi"}
+    assert said.type == "message"
+    assert [item.type for item in again.output] == ["message"]
+
+
+@pytest.mark.parametrize("approve", [True, False])
+async def test_a_call_runs_after_the_client_approved_it(approve):
+    tools = [{"type": "mcp", "server_label": "all", "require_approval": "always"}]
+    async with searching(ECHO, ANSWER, server_tools={"mcp": {"all": MCP}}) as (url, server, *_):
+        first = await respond(url, input=TEXT, tools=tools)
+        assert [item["type"] for item in first["output"]] == [
+            "mcp_list_tools",
+            "mcp_approval_request",
+        ]
+        asked = first["output"][1]
+        assert (asked["name"], json.loads(asked["arguments"])) == ("echo", {"text": "hi"})
+        assert len(chats(server)) == 1
+        answered = {
+            "type": "mcp_approval_response",
+            "approval_request_id": asked["id"],
+            "approve": approve,
+        }
+        second = await respond(url, input=[answered], tools=tools, previous_response_id=first["id"])
+    called, said = second["output"]
+    assert called["type"] == "mcp_call"
+    assert ("output" in called, "error" in called) == (approve, not approve)
+    assert said["type"] == "message"
+    told = chats(server)[1]["messages"]
+    assert told[-2]["tool_calls"][0]["function"]["name"] == "all__echo"
+    assert ("declined" in told[-1]["content"]) is not approve
