@@ -104,7 +104,9 @@ class StoredResponses:
     ) -> None:
         if request.extra.get("store") is False or not id:
             return
-        parts: tuple[Part, ...] = tuple(part for part in message.content if isinstance(part, _STORED_PARTS))
+        parts: tuple[Part, ...] = tuple(
+            part for part in message.content if isinstance(part, _STORED_PARTS)
+        )
         said = Turn("assistant", parts)
         kept = StoredResponse(without_sources((*request.turns, said)), body)
         value = msgspec.msgpack.encode(kept)
