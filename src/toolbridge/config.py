@@ -18,6 +18,7 @@ from toolbridge.cloud_settings import CloudSettings
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.secret_patterns import is_secret_name
+from toolbridge.core.server_tools import ServerToolKind
 from toolbridge.environment import key_variable, models_from, secret, settings_from
 from toolbridge.map_settings import MapValue, follow_map
 from toolbridge.policy.routing_rules import RoutingRule
@@ -99,6 +100,9 @@ class ProviderConfig(CloudSettings, frozen=True, forbid_unknown_fields=True):
     """For `api = "node"`: the model, the host and the payment."""
     files: Literal["anthropic", "openai", "google", ""] | None = None
     """The vendor whose file ids the provider accepts; unset for those of its API (a user's server)."""
+    server_tools: tuple[ServerToolKind, ...] | None = None
+    """The server tools that the provider runs itself; clients of other APIs get them there. Unset for
+    none, except for a built-in provider that sets it and whose URL was not changed."""
     other_apis: dict[str, JsonObject] = msgspec.field(default_factory=dict)
     """Further APIs that the provider serves at the same URL, with the quirks of each. A client of one
     of these is served in it, unless the model needs `api` for the request."""

@@ -71,6 +71,7 @@ _CONSUMED = frozenset(
         "stream_options", "store", "alt", "previous_response_id", "conversation", "include",
         "prompt_cache_key", "cache_retention", "load", "generate", "namespaces",
         "systemInstruction.role", "betas", "generationConfig.responseSchema",
+        "max_tool_calls", "tool_choice.type", "tool_choice.server_label",
     }
 )  # fmt: skip
 """Fields that the gateway handles itself or that have no meaning for a model."""
