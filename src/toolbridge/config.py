@@ -31,6 +31,12 @@ from toolbridge.server_settings import (
     Size,
     TlsConfig,
 )
+from toolbridge.server_tool_settings import (
+    SERVER_TOOL_TABLES,
+    ServerToolSettings,
+    fault_of,
+    server_tool_secrets,
+)
 from toolbridge.setting_errors import explain_setting, line_of
 
 __all__ = [
@@ -213,6 +219,7 @@ class Config(ServerSettings, frozen=True, forbid_unknown_fields=True):
     providers: dict[str, ProviderConfig] = msgspec.field(default_factory=dict)
     models: dict[str, ModelConfig] = msgspec.field(default_factory=dict)
     stream: StreamConfig = StreamConfig()
+    server_tools: ServerToolSettings = ServerToolSettings()
 
 
 class ConfigSource(msgspec.Struct, frozen=True):
@@ -274,6 +281,7 @@ def _read_values(
     default = {} if model is None else {"default": model}
     values["map"] = _table(values.get("map")) | named | default
     loaded = _convert(values, Config, shown)
+    _check_server_tools(loaded.server_tools, shown)
     if not source.may_spend:
         _check_spending(loaded, shown)
     return msgspec.structs.replace(loaded, map=follow_map(loaded.map, shown, source.content))
@@ -314,6 +322,12 @@ def _check_spending(config: Config, shown: str) -> None:
             )
 
 
+def _check_server_tools(settings: ServerToolSettings, shown: str) -> None:
+    where, why = fault_of(settings)
+    if where:
+        raise ConfigError(f"{shown}: {where}: {why}")
+
+
 def parse_provider(text: str, source: str) -> ProviderConfig:
     """Return the provider in a TOML file of `providers/`."""
     return _convert(dict(tomllib.loads(text)), ProviderConfig, source)
@@ -323,7 +337,7 @@ def secrets_of(
     config: Config, providers: Iterable[ProviderConfig], env: Mapping[str, str] = os.environ
 ) -> list[str]:
     """Return every configured secret, for the redactor."""
-    found = [secret(config.key, env)]
+    found = [secret(config.key, env), *server_tool_secrets(config.server_tools, env)]
     for provider in providers:
         found.append(secret(provider.key, env))
         if provider.cloud:
@@ -406,6 +420,7 @@ _INNER: dict[str, type[msgspec.Struct]] = {
     "stream": StreamConfig,
     "http": HttpConfig,
     "tls": TlsConfig,
+    **SERVER_TOOL_TABLES,
 }
 _TABLES: dict[type[msgspec.Struct], str] = {
     Config: "the top level",
@@ -416,4 +431,6 @@ _TABLES: dict[type[msgspec.Struct], str] = {
     StreamConfig: "the [stream] table",
     HttpConfig: "the [http] table",
     TlsConfig: "the [tls] table",
+    **{shape: f"the [server_tools.{name}] table" for name, shape in SERVER_TOOL_TABLES.items()},
+    ServerToolSettings: "the [server_tools] table",
 }

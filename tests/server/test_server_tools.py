@@ -9,6 +9,7 @@ import pytest
 from tests.peers import bridged, gateway, line_of, model_server, replay, whole
 
 from toolbridge.config import Config, ProviderConfig
+from toolbridge.server_tool_settings import ServerToolSettings, WebFetchSettings
 
 INVENTED = replay(line_of("I searched and found: example.com"), line_of("", done=True))
 PREFIX = "Perform a web search for the query: "
@@ -91,7 +92,8 @@ async def test_the_input_of_the_call_is_streamed_and_the_result_has_no_deltas():
 )
 async def test_other_tools_of_anthropic_fail_in_their_shape(tool, result):
     body = CLAUDE | {"tools": [tool], "tool_choice": {"type": "tool", "name": tool["name"]}}
-    async with bridged(INVENTED) as (url, server, _):
+    off = ServerToolSettings(web_fetch=WebFetchSettings(enabled=False))
+    async with bridged(INVENTED, server_tools=off) as (url, server, _):
         _, text = await post(url, "/v1/messages", body)
     block = json.loads(text)["content"][1]
     assert block["type"] == result

@@ -84,6 +84,26 @@ def outcome_text(outcome: ServerToolOutcome) -> str:
             return f"Error: {code}. {text}".rstrip()
 
 
+def outcome_summary(outcome: ServerToolOutcome) -> str:
+    """Return what came out, without the content, for the log."""
+    match outcome:
+        case SearchHits(hits):
+            return f"{len(hits)} results"
+        case FetchedPage():
+            cut = ", cut" if outcome.truncated else ""
+            return f"{len(outcome.text or outcome.data)} characters from {outcome.url}{cut}"
+        case FoundTools(names):
+            return f"found {', '.join(names) or 'no tool'}"
+        case CodeOutput(_, _, code):
+            return f"exit code {code}"
+        case McpListing(tools):
+            return f"{len(tools)} tools"
+        case McpOutput(content, is_error):
+            return f"{'an error' if is_error else 'a result'} with {len(content)} parts"
+        case ServerToolError(code, text):
+            return f"error {code}: {text}".rstrip(": ")
+
+
 def outcome_parts(outcome: ServerToolOutcome) -> tuple[Text | Image, ...]:
     """Return a result as the content of a tool result; images are kept."""
     if not isinstance(outcome, McpOutput):

@@ -33,6 +33,7 @@ class McpConnection(msgspec.Struct, frozen=True, omit_defaults=True):
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     allowed: tuple[str, ...] | None = None
     """The names of the tools to offer; None for all."""
+    denied: tuple[str, ...] = ()
     deferred: bool = False
     """Whether its tools are offered only after a tool search has found them."""
     read_only: bool = False

@@ -211,6 +211,8 @@ class Charge:
         """The answer as far as it was read; the reader sets it."""
         self.message: Message | None = None
         """The answer in the end."""
+        self.earlier = Usage()
+        """The prompts of earlier requests to the model for the same answer, while tools ran."""
 
     async def settle(self, message: Message) -> None:
         """Settle the reservation. Call it before the client gets the end of the answer.
@@ -219,7 +221,7 @@ class Charge:
         """
         if (reservation := self.reservation) is not None:
             self.reservation = None
-            usage, _ = spent(message, self._asked.prompt)
+            usage, _ = self._spent(message)
             await self._charges.settle(reservation, (await self._priced(message, usage)).usage)
 
     @asynccontextmanager
@@ -253,8 +255,32 @@ class Charge:
     async def _close(self, report: OnSpent, message: Message | None) -> None:
         await self.settle(message or Message())
         if message is not None:
-            usage, estimated = spent(message, self._asked.prompt)
+            usage, estimated = self._spent(message)
             report(await self._priced(message, usage), estimated)
+
+    def add_pass(self, usage: Usage) -> None:
+        """Charge for a request to the model whose answer was not the last; its output is in that."""
+        self.earlier = msgspec.structs.replace(
+            self.earlier,
+            input=self.earlier.input + usage.input,
+            cache_read=self.earlier.cache_read + usage.cache_read,
+            cache_write=self.earlier.cache_write + usage.cache_write,
+            cache_write_long=self.earlier.cache_write_long + usage.cache_write_long,
+        )
+
+    def _spent(self, message: Message) -> tuple[Usage, bool]:
+        usage, estimated = spent(message, self._asked.prompt)
+        early = self.earlier
+        if not early.input_total:
+            return usage, estimated
+        total = msgspec.structs.replace(
+            usage,
+            input=usage.input + early.input,
+            cache_read=usage.cache_read + early.cache_read,
+            cache_write=usage.cache_write + early.cache_write,
+            cache_write_long=usage.cache_write_long + early.cache_write_long,
+        )
+        return total, estimated
 
     async def _priced(self, message: Message, usage: Usage) -> Message:
         return await priced(msgspec.structs.replace(message, usage=usage), self.route, self._at)

@@ -24,6 +24,7 @@ from toolbridge.map_settings import addresses_of
 from toolbridge.policy.routing_rules import check_rules
 from toolbridge.routing.nodes import NODE, check_node_quirks, read_node_settings
 from toolbridge.routing.provider_urls import fill_variables, unset_variables
+from toolbridge.upstream.addresses import is_private_host
 from toolbridge.upstream.clouds.available import missing_credentials, missing_place
 from toolbridge.upstream.clouds.models import cloud_quirks
 from toolbridge.upstream.hosts import hostname, is_loopback
@@ -215,6 +216,17 @@ def _with_headers(known: Mapping[str, str], given: Mapping[str, str]) -> dict[st
 def is_first_party(provider_config: ProviderConfig) -> bool:
     """Return whether the URL is a vendor's own server: one with passthrough in its built-in file."""
     return _host(provider_config.url) in _first_party_hosts()
+
+
+def runs_server_tools(provider_config: ProviderConfig, origin: str) -> bool:
+    """Return whether the provider itself runs server tools of the API `origin`.
+
+    Engines on private addresses have their vendor's API, but none of the vendor's tools.
+    """
+    if provider_config.api != origin:
+        return False
+    host = _host(provider_config.url)
+    return is_first_party(provider_config) or not (is_loopback(host) or is_private_host(host))
 
 
 def is_vendor_host(provider_config: ProviderConfig) -> bool:

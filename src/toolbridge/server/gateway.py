@@ -29,7 +29,7 @@ from toolbridge.policy.key_scopes import check_model
 from toolbridge.policy.native_tools import translated_tools
 from toolbridge.policy.server_tools import forced_tool, refuse
 from toolbridge.routing import Router
-from toolbridge.routing.attempts import AnswerAttempts, KnownAnswer
+from toolbridge.routing.attempts import AnswerAttempts, KnownAnswer, OpenedAnswer
 from toolbridge.routing.charges import Asked, Charges
 from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.models import Route
@@ -51,6 +51,7 @@ from toolbridge.server.passthrough import (
 from toolbridge.server.request_fields import note_caller, session_of
 from toolbridge.server.request_log import Entry
 from toolbridge.server.rule_routes import choose_addresses, routing_headers
+from toolbridge.server.server_tool_turns import GatewayTools
 from toolbridge.server.stored_responses import StoredResponses, stateless
 from toolbridge.server.streaming import StreamReply, TranslatedWriter, Writer
 from toolbridge.state_dir import state_dir
@@ -82,6 +83,7 @@ class Gateway:
             self.store, has_values=path is not None and path.exists()
         )
         self.stored_responses = StoredResponses(self.store)
+        self.tools = GatewayTools(config, env, self.state)
         self.charges = Charges(budgets_in(self.state), config.limits_offline)
         self.kept_requests = KeptRequests(config.explain_bytes)
         self._recorder = _recorder(config, self.secrets) if config.record else None
@@ -113,6 +115,7 @@ class Gateway:
     async def close(self) -> None:
         if self._recorder is not None:
             await self._recorder.close()
+        await self.tools.close()
         await self.charges.close()
         await self.router.close()
         await self.store.close()
@@ -189,12 +192,12 @@ class Gateway:
         charge = turn.charge = await self.charges.open(turn.exchange.access, chain.route, size)
         async with charge.settling(turn.entry.finish):
             message = charge.message = await self._answer(turn, chain)
-            if turn.counted is not None:
+            if turn.passes == 1 and turn.counted is not None:
                 turn.entry.losses += self.router.learn(message.usage, turn.counted, chain.route)
 
     async def _open(
         self, turn: ClientTurn, body: bytes, route: Route, tried: Sequence[TriedAddress]
-    ) -> AnswerAttempts | KnownAnswer:
+    ) -> OpenedAnswer:
         """Prepare the request for a route: in passthrough, translated, or with a known answer."""
         exchange, codec, request = turn.exchange, turn.codec, turn.request
         route = route.serving(codec.name, request)
@@ -204,11 +207,21 @@ class Gateway:
         passes = is_passed_through(exchange, codec.name, route) and not other_api
         passes = passes and not self.router.sources.corrections.needs_other_api(route)
         passes = passes and not self.router.describes(request, route)
+        passes = passes and not self.tools.wants(request, route)
         passes = passes and not turn.edits  # the provider would get the client's own bytes
         # After a keep-alive the client has the beginning of an answer, which ours has to continue.
         passes = passes and not exchange.status
         if not passes:  # in passthrough the provider stores its own responses
             request = await self.stored_responses.resume(request, exchange.caller)
+        plan, lost = await self.tools.plan(request, route)
+        if plan is not None and (
+            direct := self.tools.direct(plan, turn.kept.trace, agent=turn.from_agent)
+        ):
+            turn.asked = AnswerContext(request, turn.entry.at)
+            return direct
+        if lost:
+            turn.edits = tuple(dict.fromkeys((*turn.edits, *lost)))
+        asked, request = request, request if plan is None else plan.request
         offered = translated_tools(request, route.request_encoder, route.target)
         if tool := forced_tool(offered, route.provider_config.api, agent=turn.from_agent):
             turn.lose((Loss("tools", f"{tool.name} is not available with {route.address}"),))
@@ -217,7 +230,7 @@ class Gateway:
         if request.extra.get(LOAD) is True and not turn.same_api:
             return KnownAnswer(_loaded(request))
         turn.counted = turn.kept.estimate = counted = self.router.admit(request, route)
-        turn.asked = AnswerContext(request, turn.entry.at, counted.shown)
+        turn.asked = AnswerContext(asked, turn.entry.at, counted.shown)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         headers = self.client_headers.of(exchange, route.provider_config, codec.name)
         routing = routing_headers(exchange) if route.slots > 1 else {}
@@ -228,13 +241,19 @@ class Gateway:
                 self.router.sources, route, exchange, body, request, client
             )
             return AnswerAttempts(turn.passing, trace, self.router.pause)
-        return self.router.attempts(
-            self._opaque_tokens.restore(stateless(request), exchange.caller),
-            route,
-            counted.tokens,
-            attaches=turn.from_agent,
-            client=client,
-        )
+
+        def attempts(request: Request) -> AnswerAttempts:
+            return self.router.attempts(
+                self._opaque_tokens.restore(stateless(request), exchange.caller),
+                route,
+                counted.tokens,
+                attaches=turn.from_agent,
+                client=client,
+            )
+
+        if plan is None:
+            return attempts(request)
+        return self.tools.answer(plan, attempts, turn.add_pass, trace)
 
     async def _fail_in_stream(self, turn: ClientTurn, problem: Problem) -> None:
         """Send an error as the only event of a stream, for clients that read errors only there."""
