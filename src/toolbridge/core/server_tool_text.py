@@ -100,6 +100,8 @@ def outcome_summary(outcome: ServerToolOutcome) -> str:
             return f"{len(tools)} tools"
         case McpOutput(content, is_error):
             return f"{'an error' if is_error else 'a result'} with {len(content)} parts"
+        case McpApproval(approve):
+            return "approved" if approve else "declined"
         case ServerToolError(code, text):
             return f"error {code}: {text}".rstrip(": ")
 
