@@ -163,9 +163,8 @@ class ServerToolLoop:
 
     def _server_call(self, call: Call, offered: RunnableTool) -> ServerCall:
         kind, server = offered.tool.kind, offered.tool.server
-        # Anthropic, tool use: ids of server tools begin with "srvtoolu_", those of MCP differ.
-        prefix = "mcptoolu_" if kind == "mcp" else "srvtoolu_"
-        id = prefix + self._ids.draw(24)
+        # Encoders put the id into one of their API's form that is recognizable as the gateway's.
+        id = self._ids.draw(24)
         return ServerCall(id, kind, offered.call_name, call.arguments, server)
 
     # ── the tools ────────────────────────────────────────────────────────────

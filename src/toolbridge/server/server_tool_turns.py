@@ -188,16 +188,18 @@ class GatewayTools:
 
 
 def _native(request: Request, route: Route) -> frozenset[ServerToolKind]:
-    """Return the kinds of tools that the provider of `route` runs for this request itself."""
+    """Return the kinds of tools that the provider of `route` runs for this request itself.
+
+    A provider of another API runs those that its codec can declare (`policy.native_tools`).
+    """
     if runs_server_tools(route.provider_config, request.origin):
         return ALL_KINDS
-    given = translated_tools(request, route.request_encoder, route.target)
     api = route.provider_config.api
-    return frozenset(
-        new.server.kind
-        for tool, new in zip(request.tools, given.tools, strict=True)
-        if new.server is not None and new.origin == api != tool.origin
-    )
+    if api == request.origin:
+        return ALL_KINDS & route.target.server_tools
+    translated = translated_tools(request, route.request_encoder, route.target)
+    own = (tool.server for tool in translated.tools if tool.hosted and tool.origin == api)
+    return frozenset(server.kind for server in own if server is not None)
 
 
 def _shown(request: Request, listings: Mapping[str, McpListing]) -> tuple[ServerResult, ...]:
