@@ -163,8 +163,11 @@ class GatewayTools:
         open_pass: Callable[[Request], AnswerAttempts],
         on_pass: Callable[[Usage], None],
         trace: ExchangeTrace,
+        *,
+        agent: bool,
     ) -> "ServerToolAnswer":
         """Return the answer in which the gateway runs the tools of `plan`."""
+        from toolbridge.policy.direct_search import direct_query
         from toolbridge.policy.server_tool_budget import LoopLimits
         from toolbridge.policy.server_tool_loop import ServerToolLoop
         from toolbridge.routing.server_tool_answer import ServerToolAnswer
@@ -172,6 +175,9 @@ class GatewayTools:
         settings = self._settings
         limits = LoopLimits(settings.max_uses, settings.max_passes, settings.tool_search.count)
         loop = ServerToolLoop(plan, Ids(trace.seed + b"tools"), self._seal_key(), limits)
+        if found := direct_query(plan, agent=agent):
+            offered, query = found
+            loop.begin_with(offered, {"query": query})
         return ServerToolAnswer(
             loop,
             open_pass,
