@@ -6,7 +6,7 @@ Strategies are built once and not in each draw: hypothesis validates every new o
 import string
 from collections.abc import Callable
 from functools import cache
-from itertools import pairwise
+from itertools import count, pairwise
 
 from hypothesis import strategies as st
 
@@ -36,6 +36,17 @@ from toolbridge.core.messages import (
     Tool,
     ToolChoice,
     Turn,
+)
+from toolbridge.core.server_tools import (
+    ERROR_CODES,
+    CodeOutput,
+    FetchedPage,
+    McpOutput,
+    SearchHit,
+    SearchHits,
+    ServerCall,
+    ServerResult,
+    ServerToolError,
 )
 from toolbridge.core.usage import Usage
 
@@ -197,6 +208,62 @@ def _part_tracks() -> st.SearchStrategy[Track]:
     return _images.map(lambda image: [lambda draft: draft.add(image)])
 
 
+# ── server tools ──
+
+urls = _word.map(lambda word: f"https://example.org/{word}")
+_hits = st.builds(SearchHit, urls, title=texts, snippet=texts, age=st.just("") | spoken)
+_errors = st.builds(ServerToolError, st.sampled_from(sorted(ERROR_CODES)), texts)
+_searches = st.tuples(
+    st.just("web_search"),
+    st.just("web_search"),
+    st.builds(lambda query: {"query": query}, spoken),
+    st.builds(SearchHits, st.lists(_hits, max_size=3, unique_by=lambda hit: hit.url).map(tuple))
+    | _errors,
+)
+_fetches = urls.flatmap(
+    lambda url: st.tuples(
+        st.just("web_fetch"),
+        st.just("web_fetch"),
+        st.just({"url": url}),
+        st.builds(FetchedPage, st.just(url), title=texts, text=texts) | _errors,
+    )
+)
+_codes = st.tuples(
+    st.just("code_execution"),
+    st.just("code_execution"),
+    st.builds(lambda code: {"code": code}, spoken),
+    st.builds(CodeOutput, stdout=texts) | _errors,
+)
+_mcp_calls = st.tuples(
+    st.just("mcp"),
+    names,
+    json_objects,
+    st.builds(
+        McpOutput, st.lists(st.builds(Text, spoken), max_size=2).map(tuple), is_error=_booleans
+    ),
+)
+
+
+_numbers = count()
+
+
+@st.composite
+def _server_tracks(draw: st.DrawFn) -> Track:
+    """A call of a server tool and its result; other blocks may come between them."""
+    kind, name, arguments, outcome = draw(st.one_of(_searches, _fetches, _codes, _mcp_calls))
+    server = draw(names) if kind == "mcp" else ""
+    key: list[str] = []
+
+    def begin(draft: Draft) -> list[ev.Event]:
+        key.append(f"srv_{next(_numbers)}")
+        return draft.add(ServerCall(key[-1], kind, name, arguments, server))
+
+    def end(draft: Draft) -> list[ev.Event]:
+        return draft.add(ServerResult(key[-1], kind, outcome, name, server))
+
+    return [begin, end]
+
+
 problems = st.builds(
     Problem,
     kind=st.sampled_from(sorted(set(KINDS) - {"internal"})),
@@ -223,13 +290,14 @@ def answers(
     failed: bool | None = None,
     broken: bool = True,
     parts: bool = True,
+    server_tools: bool = True,
 ) -> list[ev.Event]:
     """A whole, legal row of events, its blocks interleaved.
 
     `failed` decides how it ends, `broken` whether the JSON of a call may be cut, `parts` whether
-    pictures are in it.
+    pictures are in it, `server_tools` whether tools of the server are.
     """
-    tracks = draw(_tracks(origin, broken=broken, parts=parts))
+    tracks = draw(_tracks(origin, broken=broken, parts=parts, server_tools=server_tools))
     draft = Draft(Ids("answers"))
     events = draft.start(id=draw(message_ids), model=MODEL)
     for write in draw(_interleaved(tracks)):
@@ -238,7 +306,9 @@ def answers(
 
 
 @cache
-def _tracks(origin: str, *, broken: bool, parts: bool) -> st.SearchStrategy[list[Track]]:
+def _tracks(
+    origin: str, *, broken: bool, parts: bool, server_tools: bool
+) -> st.SearchStrategy[list[Track]]:
     kinds = [
         _text_tracks,
         _thought_tracks(origin),
@@ -250,6 +320,8 @@ def _tracks(origin: str, *, broken: bool, parts: bool) -> st.SearchStrategy[list
     ]
     if parts:
         kinds.append(_part_tracks())
+    if server_tools:
+        kinds += [_server_tracks(), _server_tracks()]
     return st.lists(st.one_of(kinds), max_size=5)
 
 

@@ -18,6 +18,7 @@ from toolbridge.cloud_settings import CloudSettings
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.secret_patterns import is_secret_name
+from toolbridge.core.server_tools import ServerToolKind
 from toolbridge.environment import key_variable, models_from, secret, settings_from
 from toolbridge.map_settings import MapValue, follow_map
 from toolbridge.policy.routing_rules import RoutingRule
@@ -29,6 +30,12 @@ from toolbridge.server_settings import (
     ServerSettings,
     Size,
     TlsConfig,
+)
+from toolbridge.server_tool_settings import (
+    SERVER_TOOL_TABLES,
+    ServerToolSettings,
+    fault_of,
+    server_tool_secrets,
 )
 from toolbridge.setting_errors import explain_setting, line_of
 from toolbridge.store_settings import check_servers, passwords_of
@@ -94,6 +101,9 @@ class ProviderConfig(CloudSettings, frozen=True, forbid_unknown_fields=True):
     """For `api = "node"`: the model, the host and the payment."""
     files: Literal["anthropic", "openai", "google", ""] | None = None
     """The vendor whose file ids the provider accepts; unset for those of its API (a user's server)."""
+    server_tools: tuple[ServerToolKind, ...] | None = None
+    """The server tools that the provider runs itself; clients of other APIs get them there. Unset for
+    none, except for a built-in provider that sets it and whose URL was not changed."""
     other_apis: dict[str, JsonObject] = msgspec.field(default_factory=dict)
     """Further APIs that the provider serves at the same URL, with the quirks of each. A client of one
     of these is served in it, unless the model needs `api` for the request."""
@@ -212,6 +222,7 @@ class Config(ServerSettings, frozen=True, forbid_unknown_fields=True):
     providers: dict[str, ProviderConfig] = msgspec.field(default_factory=dict)
     models: dict[str, ModelConfig] = msgspec.field(default_factory=dict)
     stream: StreamConfig = StreamConfig()
+    server_tools: ServerToolSettings = ServerToolSettings()
 
 
 class ConfigSource(msgspec.Struct, frozen=True):
@@ -274,6 +285,7 @@ def _read_values(
     values["map"] = _table(values.get("map")) | named | default
     loaded = _convert(values, Config, shown)
     check_servers(loaded.store, loaded.ledger, shown, env)
+    _check_server_tools(loaded.server_tools, shown)
     if not source.may_spend:
         _check_spending(loaded, shown)
     return msgspec.structs.replace(loaded, map=follow_map(loaded.map, shown, source.content))
@@ -314,6 +326,12 @@ def _check_spending(config: Config, shown: str) -> None:
             )
 
 
+def _check_server_tools(settings: ServerToolSettings, shown: str) -> None:
+    where, why = fault_of(settings)
+    if where:
+        raise ConfigError(f"{shown}: {where}: {why}")
+
+
 def parse_provider(text: str, source: str) -> ProviderConfig:
     """Return the provider in a TOML file of `providers/`."""
     return _convert(dict(tomllib.loads(text)), ProviderConfig, source)
@@ -323,7 +341,11 @@ def secrets_of(
     config: Config, providers: Iterable[ProviderConfig], env: Mapping[str, str] = os.environ
 ) -> list[str]:
     """Return every configured secret, for the redactor."""
-    found = [secret(config.key, env), *passwords_of((config.store, config.ledger), env)]
+    found = [
+        secret(config.key, env),
+        *passwords_of((config.store, config.ledger), env),
+        *server_tool_secrets(config.server_tools, env),
+    ]
     for provider in providers:
         found.append(secret(provider.key, env))
         if provider.cloud:
@@ -406,6 +428,7 @@ _INNER: dict[str, type[msgspec.Struct]] = {
     "stream": StreamConfig,
     "http": HttpConfig,
     "tls": TlsConfig,
+    **SERVER_TOOL_TABLES,
 }
 _TABLES: dict[type[msgspec.Struct], str] = {
     Config: "the top level",
@@ -416,4 +439,6 @@ _TABLES: dict[type[msgspec.Struct], str] = {
     StreamConfig: "the [stream] table",
     HttpConfig: "the [http] table",
     TlsConfig: "the [tls] table",
+    **{shape: f"the [server_tools.{name}] table" for name, shape in SERVER_TOOL_TABLES.items()},
+    ServerToolSettings: "the [server_tools] table",
 }

@@ -30,6 +30,7 @@ from toolbridge.history.references import offer_deferred
 from toolbridge.history.seals import maker_name, own_seals
 from toolbridge.policy.completion import completion_as_chat
 from toolbridge.policy.limits import output_limit
+from toolbridge.policy.native_tools import native_tools
 from toolbridge.policy.rescue import RescueContext, rescue
 from toolbridge.policy.server_tools import announce
 from toolbridge.policy.stops import StopScanner
@@ -158,6 +159,7 @@ def plan(
     if codec is None:
         losses = join_losses(name_losses(decided, request, names))
         return PreparedRequest(Outgoing("", {}), wanted, losses, {})
+    wanted, untold = native_tools(wanted, codec, target)
     wanted, foreign = _without_foreign(announce(wanted, codec.name), codec, target)
     # Anthropic, Messages API: signatures of thinking are bound to the exact history before them.
     target = with_levels(target, codec.name)
@@ -177,7 +179,7 @@ def plan(
     outgoing = codec.encode_request(limited, target)
     losses = join_losses(
         [
-            *name_losses(decided, request, names),
+            *name_losses((*decided, *untold), request, names),
             *foreign,
             *name_losses(prepared.losses, wanted, names),
             *name_losses(told.losses, request, names),

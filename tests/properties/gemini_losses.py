@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from msgspec.structs import replace
+from tests.properties.server_tool_losses import gemini
 
 from toolbridge.core.messages import (
     Document,
@@ -29,7 +30,7 @@ def message(found: Message) -> Message:
     usage = found.usage
     return replace(
         found,
-        content=tuple(_flowing(_sealed(part) for part in found.content)),
+        content=tuple(_flowing(_sealed(part) for part in gemini(found.content))),
         usage=Usage(
             input=usage.input + usage.cache_write,
             output=usage.output,

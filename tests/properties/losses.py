@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 import msgspec
 from msgspec.structs import replace
-from tests.properties import gemini_losses, openai_chat_losses
+from tests.properties import gemini_losses, openai_chat_losses, server_tool_losses
 
+from toolbridge.codecs.ollama import shapes as ollama
+from toolbridge.core.answer_sources import sources_text
 from toolbridge.core.messages import (
     Call,
     Document,
@@ -83,7 +85,8 @@ def _default(shape: type[msgspec.Struct], name: str):
 
 def _anthropic_message(message: Message) -> Message:
     """An answer holds no pictures, and every answer has at least one token."""
-    content = tuple(part for part in message.content if not isinstance(part, Image))
+    shown = (part for part in message.content if not isinstance(part, Image))
+    content = tuple(map(server_tool_losses.anthropic, shown))
     usage = replace(message.usage, output=max(1, message.usage.output))
     return replace(message, content=content, usage=usage)
 
@@ -118,7 +121,10 @@ def _ollama_part(part):
 
 def _ollama_message(message: Message) -> Message:
     """Parts have no order but within their kind, thoughts have no seal, two counts are all."""
-    parts = [_ollama_part(part) for part in message.content]
+    sources = sources_text(server_tool_losses.in_text(message, ollama.SHOWS))
+    message = server_tool_losses.spoken(message, ollama.SHOWS)
+    shown = (*message.content, Text(sources)) if sources else message.content
+    parts = [_ollama_part(part) for part in shown]
     parts = [part for part in parts if part != Thinking("")]
     kinds = (Thinking, Text, Image, Call)
     ordered = (part for kind in kinds for part in parts if isinstance(part, kind))
@@ -214,10 +220,11 @@ _INCOMPLETE = {"length": "length", "context_overflow": "length", "refusal": "ref
 
 def _responses_message(message: Message) -> Message:
     """An answer holds seals of one kind, and stops for three reasons or is whole."""
-    parts = (_responses_part(part) for part in message.content)
+    parts = map(_responses_part, server_tool_losses.responses(message.content))
     whole = "tool_use" if message.calls else "end"
     return replace(
         message,
+        usage=replace(message.usage, searches=0),  # counted from the items
         id=message.id.removeprefix("resp_"),
         content=tuple(part for part in parts if part != Thinking("")),
         stop=_INCOMPLETE.get(message.stop, whole),

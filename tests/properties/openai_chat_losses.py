@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterator
 
 from msgspec.structs import replace
+from tests.properties.server_tool_losses import spoken
 
+from toolbridge.codecs.openai_chat.shapes import SHOWS
 from toolbridge.core.messages import (
     Audio,
     Call,
@@ -29,6 +31,7 @@ _INSTEAD = re.compile(r"\[(image|document)[^\]]*\]")
 
 def message(found: Message) -> Message:
     """Parts have no order but within their kind, and counts are sent only when asked for."""
+    found = spoken(found, SHOWS)
     thoughts = [part for part in found.content if isinstance(part, Thinking)]
     text = "".join(thought.text for thought in thoughts)
     seals = tuple(seal for thought in thoughts for seal in thought.opaque)
@@ -38,6 +41,7 @@ def message(found: Message) -> Message:
         found,
         id="",
         envelope=None,
+        losses=(),  # annotations of a text that has ended are reported as lost
         content=(
             *([Thinking(text, seals)] if text or seals else []),
             *([Text(found.text)] if found.text else []),

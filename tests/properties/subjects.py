@@ -18,7 +18,15 @@ from toolbridge.core.messages import Request
 EXAMPLES = 50
 """Per law and codec, so that all laws over all codecs stay within a minute."""
 
-ASKED = AnswerContext(Request(model=MODEL, stream=True), at=1_790_000_000.0)
+INCLUDE = [
+    "web_search_call.action.sources",
+    "web_search_call.results",
+    "code_interpreter_call.outputs",
+]
+"""What a client of the Responses API must ask for to get the results of hosted tools."""
+ASKED = AnswerContext(
+    Request(model=MODEL, stream=True, extra={"include": INCLUDE}), at=1_790_000_000.0
+)
 
 CODECS = [pytest.param(codecs.load(name), id=name) for name in codecs.names()]
 every_codec = pytest.mark.parametrize("codec", CODECS)

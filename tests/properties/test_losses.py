@@ -30,15 +30,28 @@ UNCITED = {"ollama": {"answer.citations"}}
 """Only Ollama's text cites nothing."""
 
 
+WITH_SEARCH = WITH_CODE = "anthropic gemini openai_responses"
+"""The APIs whose answers contain searches, fetched pages and executed code."""
+
 SPECIAL: dict[str, dict[str, set[str]]] = {
-    "anthropic/code-execution": beyond(
-        "anthropic", "server_tool_use", "bash_code_execution_tool_result"
+    "anthropic/code-execution": beyond(WITH_CODE, "code_execution"),
+    "openai_responses/code-interpreter": beyond(WITH_CODE, "code_execution"),
+    "anthropic/server-tool-use": both(beyond(WITH_SEARCH, "web_search"), UNCITED),
+    "gemini/search-sources": beyond(WITH_SEARCH, "web_search"),
+    "gemini/search-with-passages-in-bytes": both(beyond(WITH_SEARCH, "web_search"), UNCITED),
+    "gemini/url-context": beyond(WITH_SEARCH, "web_fetch"),
+    "gemini/tool-call-parts": both(
+        beyond(WITH_SEARCH, "web_search"),
+        beyond(WITH_CODE, "code_execution"),
+        beyond("gemini", "webSearchQueries"),
     ),
-    "openai_responses/code-interpreter": beyond("openai_responses", "code_interpreter_call"),
-    "anthropic/server-tool-use": both(
-        beyond("anthropic", "server_tool_use", "web_search_tool_result"), UNCITED
+    "openai_responses/searches-at-the-same-time": both(
+        beyond(WITH_SEARCH, "web_search", "web_fetch"), UNCITED
     ),
-    "gemini/search-sources": both(beyond("gemini", "webSearchQueries"), UNCITED),
+    "openai_responses/mcp": beyond("anthropic openai_responses", "mcp"),
+    "openai_responses/tool-search-of-the-server": beyond(
+        "anthropic openai_responses", "tool_search"
+    ),
     "openai_chat/citations": UNCITED,
     "anthropic/refusal-with-details": both(
         beyond("anthropic ollama", "stop_details.category"), {"ollama": {"answer.stop_details"}}
@@ -49,15 +62,13 @@ SPECIAL: dict[str, dict[str, set[str]]] = {
     "openai_chat/audio": beyond("openai_chat", "audio"),
     "gemini/second-candidate": beyond("gemini openai_chat", "choices"),
     "openai_chat/second-choice": beyond("gemini openai_chat", "choices"),
-    "gemini/code-execution": beyond("gemini", "executableCode", "codeExecutionResult"),
+    "gemini/code-execution": beyond(WITH_CODE, "code_execution"),
     "gemini/picture-in-the-answer": beyond("gemini openai_chat openai_responses", "image"),
     "openai_responses/picture-in-the-answer": beyond(
         "gemini openai_chat openai_responses", "image"
     ),
     "openai_responses/unknown-events-and-items": beyond("openai_responses", "brand_new_item"),
-    "openai_responses/web-search-and-citation": both(
-        beyond("openai_responses", "web_search_call"), UNCITED
-    ),
+    "openai_responses/web-search-and-citation": both(beyond(WITH_SEARCH, "web_search"), UNCITED),
 }
 """The transcripts that lose something, and what, by the API that writes them."""
 

@@ -32,6 +32,7 @@ from tests.strategies import MODEL, answers, cuts
 
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words
+from toolbridge.core.answer_sources import sources_text
 from toolbridge.core.draft import Draft
 from toolbridge.core.fold import OWN_ENDS, collect
 from toolbridge.core.ids import Ids
@@ -243,6 +244,8 @@ def test_a_transcript_ends_in_every_api_as_it_ended_in_its_own(codec, data):
 def told_text(message, codec):
     """The text of an answer, with what stands for other parts, and why it was refused."""
     text = Message(content=in_words(message.content, codec.shows)).text
+    if codec.name == "ollama":
+        text += sources_text(replace(message, content=in_words(message.content, codec.shows)))
     refused = message.stop_details.explanation if message.stop_details else ""
     return text + refused if codec.name in {"openai_chat", "openai_responses"} else text
 

@@ -9,6 +9,7 @@ import pytest
 from tests.peers import bridged, gateway, line_of, model_server, replay, whole
 
 from toolbridge.config import Config, ProviderConfig
+from toolbridge.server_tool_settings import ServerToolSettings, WebFetchSettings
 
 INVENTED = replay(line_of("I searched and found: example.com"), line_of("", done=True))
 PREFIX = "Perform a web search for the query: "
@@ -91,7 +92,8 @@ async def test_the_input_of_the_call_is_streamed_and_the_result_has_no_deltas():
 )
 async def test_other_tools_of_anthropic_fail_in_their_shape(tool, result):
     body = CLAUDE | {"tools": [tool], "tool_choice": {"type": "tool", "name": tool["name"]}}
-    async with bridged(INVENTED) as (url, server, _):
+    off = ServerToolSettings(web_fetch=WebFetchSettings(enabled=False))
+    async with bridged(INVENTED, server_tools=off) as (url, server, _):
         _, text = await post(url, "/v1/messages", body)
     block = json.loads(text)["content"][1]
     assert block["type"] == result
@@ -140,7 +142,7 @@ OFFERS = {
             "messages": [{"role": "user", "content": "what is new?"}],
             "web_search_options": {},
         },
-        "web search",
+        "web_search",
     ),
 }
 
@@ -180,7 +182,7 @@ async def test_a_search_that_responses_forces_is_a_failed_call(choice, stream):
     assert server.chats() == []
 
 
-@pytest.mark.parametrize("tool", ["googleSearch", "urlContext"])
+@pytest.mark.parametrize("tool", ["googleSearch", "enterpriseWebSearch"])
 async def test_gemini_cli_finds_nothing_instead_of_an_invention(tool):
     body = {
         "contents": [{"role": "user", "parts": [{"text": "hello world"}]}],

@@ -29,6 +29,8 @@ from toolbridge.core.messages import (
     Thinking,
     Tool,
 )
+from toolbridge.core.server_tool_text import server_text
+from toolbridge.core.server_tools import ServerCall, ServerResult
 
 SimpleRule: TypeAlias = Literal["words4", "chars4"]
 
@@ -147,5 +149,7 @@ def _part_tokens(part: Part, kind: TokenizerFamily) -> float:
             return audio_tokens(part)
         case Reference(name):
             return _text_tokens(name, kind)
+        case ServerCall() | ServerResult():
+            return _text_tokens(server_text(part), kind)
         case Foreign():
             return _text_tokens(dumps(part.raw), kind)

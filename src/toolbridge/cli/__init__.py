@@ -32,6 +32,7 @@ COMMANDS = {
     "allow": "allow the toolbridge.toml of this directory",
     "key": "create, list and revoke keys of users, with scopes and limits",
     "usage": "show tokens, cost and errors by model, key, day, session or client",
+    "mcp": "list and call the tools of MCP servers, log in at one",
     "doctor": "check the setup and show how to fix it",
     "status": "show the gateway that runs in the background",
     "reload": "make that gateway read its configuration again",

@@ -24,6 +24,16 @@ class ExpectedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     arguments: JsonObject = {}
 
 
+class ExpectedServerCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A call of a server tool that clients of an API with such calls must receive."""
+
+    kind: str
+    subject: str = ""
+    urls: tuple[str, ...] = ()
+    output: str = ""
+    failed: bool = False
+
+
 class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The expected result, in terms that fit every client API.
 
@@ -46,6 +56,12 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text_lacks: tuple[str, ...] = ()
     thinking: str | None = None
     calls: tuple[ExpectedCall, ...] = ()
+    server_calls: tuple[ExpectedServerCall, ...] | None = None
+    """The calls of server tools, of the kinds that the client's API can contain."""
+    cites: tuple[str, ...] = ()
+    """The addresses that the text cites; Ollama has no citations, and has them in the text."""
+    searches: int = 0
+    """The number of searches in the usage, in APIs that count them."""
     runnable: tuple[str, ...] | None = None
     """The only tools that a client could run: closed calls with all required arguments. Replaces the
     check of `calls`."""
@@ -72,6 +88,8 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     received_absent: tuple[str, ...] = ()
     received_has: tuple[str, ...] = ()
     """Texts that the upstream's request must contain."""
+    received_lacks: tuple[str, ...] = ()
+    """Texts that must not reach the upstream."""
 
 
 class WireFraming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

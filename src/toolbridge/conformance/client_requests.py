@@ -29,6 +29,10 @@ class CasePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str = ""
     """The id of the call, or of the call that a result answers."""
     error: bool = False
+    search: str = ""
+    """The query of a search that the vendor's server ran in an earlier answer, with `id`."""
+    found: tuple[str, ...] = ()
+    """The addresses that the search found."""
 
 
 class CaseTurn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,10 +46,23 @@ class CaseTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: JsonObject = {}
 
 
+class CaseServerTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tool that the server runs; each client API declares it in its own words."""
+
+    kind: Literal["web_search", "web_fetch", "code_execution", "tool_search", "mcp"]
+    max_uses: int = 0
+    allow: tuple[str, ...] = ()
+    block: tuple[str, ...] = ()
+    city: str = ""
+    label: str = ""
+    url: str = ""
+
+
 class CaseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     turns: tuple[CaseTurn, ...]
     system: str = ""
     tools: tuple[CaseTool, ...] = ()
+    server_tools: tuple[CaseServerTool, ...] = ()
     choice: str = ""
     """`auto`, `none`, `required` or the name of a tool."""
     max_tokens: int = 1024

@@ -158,6 +158,29 @@ def _calls(found: Evidence, seen: Observed) -> Iterable[str]:
         yield _differs("calls", wanted, came)
 
 
+def _server_calls(found: Evidence, seen: Observed) -> Iterable[str]:
+    expect = found.case.expect
+    if expect.server_calls is not None:
+        shown = [call for call in expect.server_calls if call.kind in found.client.shows]
+        wanted: Json = [[call.kind, call.subject, call.failed] for call in shown]
+        came: Json = [[call.kind, call.subject, call.failed] for call in seen.server_calls]
+        if wanted != came:
+            yield _differs("server tools", wanted, came)
+            return
+        for call, observed in zip(shown, seen.server_calls, strict=True):
+            missing = [url for url in call.urls if url not in observed.urls]
+            if missing:
+                yield _differs(f"pages of {call.subject}", [*call.urls], [*observed.urls])
+            if call.output and call.output not in observed.output:
+                yield _differs(f"output of {call.subject}", call.output, observed.output)
+    for url in expect.cites:
+        where = seen.text if found.api == "ollama" else seen.cited
+        if url not in where:
+            yield f"{url} is not cited; cited are {seen.cited}"
+    if expect.searches and seen.searches not in {None, expect.searches}:
+        yield f"expected {expect.searches} searches in the usage, came {seen.searches}"
+
+
 def _is_runnable(call: ObservedCall, ask: CaseRequest) -> bool:
     """Whether a client would run `call`: its arguments are an object with all required members."""
     given = call.arguments
@@ -202,6 +225,7 @@ _CHECKS: tuple[Callable[[Evidence, Observed], Iterable[str]], ...] = (
     _terminal,
     _content,
     _calls,
+    _server_calls,
     _ending,
     _timing,
 )
@@ -243,6 +267,9 @@ def _paths(expect: Expectation, body: JsonObject) -> Iterable[str]:
     for word in expect.received_has:
         if dumps(word)[1:-1] not in sent:
             yield f"expected {word!r} in what the upstream is sent"
+    for word in expect.received_lacks:
+        if dumps(word)[1:-1] in sent:
+            yield f"{word!r} must not reach the upstream"
 
 
 def _differs(what: str, wanted: Json, came: Json) -> str:

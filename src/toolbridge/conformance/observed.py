@@ -26,12 +26,31 @@ class ObservedCall(msgspec.Struct):
         return {} if not self.written.strip() else maybe_object(self.written)
 
 
+class ObservedServerCall(msgspec.Struct):
+    """A call of a server tool as the client read it, with its result."""
+
+    kind: str
+    """`web_search`, `web_fetch`, `code_execution`, `tool_search` or `mcp`."""
+    subject: str
+    """The query, the address, the code, or the name of an MCP server's tool."""
+    id: str
+    urls: list[str] = []
+    output: str = ""
+    failed: bool = False
+    done: bool = False
+
+
 class Observed(msgspec.Struct):
     """An answer as the client read it, and the rules of the API that it broke."""
 
     text: str = ""
     thinking: str = ""
     calls: list[ObservedCall] = []
+    server_calls: list[ObservedServerCall] = []
+    cited: list[str] = []
+    """The addresses of the pages that the text cites."""
+    searches: int | None = None
+    """The number of searches in the usage; None where the API does not count them."""
     order: list[str] | None = None
     """Kinds of block in their order; None where the API has no order between text and calls."""
     stop: str = ""

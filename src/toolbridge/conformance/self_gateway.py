@@ -17,6 +17,8 @@ from toolbridge.conformance import clients, upstreams
 from toolbridge.conformance.cases import APIS
 from toolbridge.conformance.client_requests import CaseRequest
 from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.json import JsonObject
+from toolbridge.core.server_tools import ServerToolKind
 from toolbridge.server import routes
 from toolbridge.server.app import App
 from toolbridge.server.dispatch import plain_path
@@ -27,6 +29,16 @@ STREAM_KEY = "conform-key"
 STREAM_TOOLS = str(Path(__file__).parent / "streams" / "tools.py")
 PASSTHROUGH = "passthrough"
 """The second provider of an API: configured as a vendor's own server is."""
+
+
+_SERVER_TOOLS: dict[str, tuple[ServerToolKind, ...]] = {
+    "anthropic": ("web_search", "web_fetch", "code_execution", "tool_search", "mcp"),
+    "openai_responses": ("web_search", "code_execution", "mcp"),
+    "gemini": ("web_search", "web_fetch", "code_execution", "mcp"),
+    "openai_chat": ("web_search",),
+}
+"""The server tools that the scripted upstream plays, as the vendors of these APIs have them."""
+_QUIRKS: dict[str, JsonObject] = {"openai_chat": {"web_search": "options"}}
 
 
 def served() -> list[str]:
@@ -67,8 +79,11 @@ def translation_config(url: str) -> Config:
     providers: dict[str, ProviderConfig] = {}
     for api in spoken():
         base = url if api == "gemini" else url + upstreams.load(api).base
-        # The default configuration, as a user writes it.
-        providers[_provider(api)] = ProviderConfig(api=api, url=base)
+        # The default configuration, as a user writes it for a server that has these tools.
+        tools, quirks = _SERVER_TOOLS.get(api, ()), _QUIRKS.get(api, {})
+        providers[_provider(api)] = ProviderConfig(
+            api=api, url=base, server_tools=tools, quirks=quirks
+        )
         passed = ProviderConfig(api=api, url=base, passthrough=True)
         providers[_provider(api, passthrough=True)] = passed
     default = model(next(iter(spoken())))

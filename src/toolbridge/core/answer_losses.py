@@ -16,6 +16,8 @@ from toolbridge.core import events as ev
 from toolbridge.core.citations import maybe_link
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Foreign, Image, Loss, Message, Part, Text
+from toolbridge.core.server_tool_text import code_text
+from toolbridge.core.server_tools import ServerCall, ServerResult, ServerToolKind
 
 FIELD = "toolbridge"
 """The field of the last event that lists losses. Clients of every API ignore unknown fields."""
@@ -40,6 +42,8 @@ class AnswerFeatures(msgspec.Struct, frozen=True):
     """Whether its text can cite web pages."""
     citations: frozenset[str] = frozenset()
     """The citation types that only this API has."""
+    server_tools: frozenset[ServerToolKind] = frozenset()
+    """The server tools whose calls and results it contains."""
 
 
 def losses_of(message: Message, shows: AnswerFeatures) -> tuple[Loss, ...]:
@@ -88,6 +92,15 @@ def _losses(message: Message, shows: AnswerFeatures) -> Iterator[Loss]:
             yield Loss("answer.image", why, minor=bool(part.url))
         elif isinstance(part, Foreign) and not _holds_foreign(part, shows):
             yield _foreign_loss(part, shows)
+        elif isinstance(part, ServerCall | ServerResult) and part.kind not in shows.server_tools:
+            yield _server_loss(part, shows)
+
+
+def _server_loss(part: ServerCall | ServerResult, shows: AnswerFeatures) -> Loss:
+    what = f"answer.{part.kind}"
+    if part.kind == "code_execution":
+        return Loss(what, f"written as text: {shows.api} has no such part", minor=True)
+    return Loss(what, f"an answer of {shows.api} has no part for it", minor=True)
 
 
 def _foreign_loss(part: Foreign, shows: AnswerFeatures) -> Loss:
@@ -122,6 +135,8 @@ def words_for(part: Part, shows: AnswerFeatures) -> str:
         return part.text
     if isinstance(part, Image) and not _holds_image(part, shows):
         return _image_words(part)
+    if isinstance(part, ServerCall | ServerResult) and part.kind not in shows.server_tools:
+        return code_text(part) if part.kind == "code_execution" else ""
     return ""
 
 

@@ -15,6 +15,7 @@ from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Foreign, Loss, Message, Problem, Request, Tool
+from toolbridge.core.server_tools import ServerTool
 from toolbridge.core.stage import Stage
 
 
@@ -59,6 +60,8 @@ class Target(msgspec.Struct, frozen=True):
     """Whether `max_output` only lowers a larger limit, and sets none for a request without one."""
     capabilities: frozenset[str] | None = None
     """`tools`, `thinking`, `vision` …; None where unknown."""
+    server_tools: frozenset[str] = frozenset()
+    """The kinds of server tools that the provider runs itself for this model (`ServerToolKind`)."""
     files: str | None = None
     """The API whose file ids the provider accepts; None: those of its own API."""
     quirks: JsonObject = msgspec.field(default_factory=dict)
@@ -150,6 +153,17 @@ def _unsupported(_: Target) -> OutputSupport:
     return OutputSupport()
 
 
+EncodeServerTool: TypeAlias = Callable[[ServerTool, Request, Target, Lose], JsonObject | None]
+"""Takes a server tool of another API, the request, the target, and a function that records losses by
+the fields of the tool; returns the declaration, or None where the target has no such tool."""
+
+
+def no_server_tool(
+    _tool: ServerTool, _request: Request, _target: Target, _lose: Lose, /
+) -> JsonObject | None:
+    """Return None: the API has no server tools."""
+
+
 class RequestEncoder(Protocol):
     """The part of a codec that encodes requests. Nodes implement it without a codec."""
 
@@ -161,6 +175,8 @@ class RequestEncoder(Protocol):
     def encode_request(self) -> Callable[[Request, Target], Outgoing]: ...
     @property
     def completes(self) -> Callable[[Request, Target], bool]: ...
+    @property
+    def encode_server_tool(self) -> EncodeServerTool: ...
 
 
 EncodeUnavailable: TypeAlias = Callable[[Tool, str, Ids], tuple[Foreign | str, ...] | None]
@@ -187,6 +203,8 @@ class TargetCodec:
     """Whether the target has a completion endpoint for this request."""
     output_support: Callable[[Target], OutputSupport] = _unsupported
     """Returns how far the target constrains answers to a schema."""
+    encode_server_tool: EncodeServerTool = no_server_tool
+    """Returns the API's own declaration of a server tool."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,6 @@ from toolbridge.core.json import JsonObject, maybe_object, replace_lone_surrogat
 from toolbridge.core.messages import (
     Call,
     Foreign,
-    Image,
     Loss,
     Opaque,
     Problem,
@@ -161,7 +160,7 @@ class Draft:
         if key in self._open:
             self._open[key].opaque.append(opaque)
 
-    def add(self, part: Image | Foreign) -> list[ev.Event]:
+    def add(self, part: ev.AddedPart) -> list[ev.Event]:
         """Add a block that has no deltas."""
         if self.ended:
             return []

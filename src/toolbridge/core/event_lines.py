@@ -6,6 +6,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.fold import collect
 from toolbridge.core.json import dumps
 from toolbridge.core.messages import Opaque
+from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.usage import Usage
 
 
@@ -46,7 +47,14 @@ def _words(event: ev.Event, usage: Usage) -> list[str]:
             return [problem.kind, dumps(problem.text)]
         case _:
             first, *rest = msgspec.structs.astuple(event)
-            return [str(first), *map(dumps, rest)]
+            return [str(first), *map(_bare, rest)]
+
+
+def _bare(value: object) -> str:
+    """Return `value` as JSON; a part without the JSON that it was decoded from."""
+    if isinstance(value, ServerCall | ServerResult):
+        return dumps(msgspec.structs.replace(value, source=None))
+    return dumps(value)
 
 
 def _token(opaque: Opaque) -> str:

@@ -17,6 +17,7 @@ from toolbridge.core.messages import (
     Image,
     Loss,
     Message,
+    Part,
     Problem,
     StopDetails,
     StopReason,
@@ -24,7 +25,10 @@ from toolbridge.core.messages import (
     Thinking,
     TokenLogprob,
 )
+from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.usage import Usage
+
+AddedPart: TypeAlias = Image | Foreign | ServerCall | ServerResult
 
 
 class Started(msgspec.Struct, frozen=True, tag="started"):
@@ -81,10 +85,10 @@ class CallEnd(msgspec.Struct, frozen=True, tag="call_end"):
 
 
 class PartAdded(msgspec.Struct, frozen=True, tag="part_added"):
-    """A block without deltas: an image, or a part that only one API has."""
+    """A block without deltas: an image, a server tool, or a part that only one API has."""
 
     index: int
-    part: Image | Foreign
+    part: AddedPart
 
 
 class UsageReported(msgspec.Struct, frozen=True, tag="usage_reported"):
@@ -165,3 +169,19 @@ Event: TypeAlias = (
 
 DELTAS = (TextDelta, ThinkingDelta, CallDelta)
 """The events that carry a piece of a block. The block's end carries all of it again."""
+
+
+def whole_block(index: int, part: Part) -> list[Event]:
+    """Return the events of a block that arrived at once; none for a part that no answer holds."""
+    match part:
+        case Text(text):
+            return [TextStart(index), TextDelta(index, text), TextEnd(index, part)]
+        case Thinking(text, _, field):
+            deltas: list[Event] = [ThinkingDelta(index, text)] if text else []
+            return [ThinkingStart(index, field), *deltas, ThinkingEnd(index, part)]
+        case Call(id, name):
+            return [CallStart(index, id, name), CallEnd(index, part)]
+        case Image() | Foreign() | ServerCall() | ServerResult():
+            return [PartAdded(index, part)]
+        case _:
+            return []

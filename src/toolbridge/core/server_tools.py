@@ -5,12 +5,12 @@ answer. `ServerCall` and `ServerResult` are those parts. Either the provider ran
 decoder makes the parts), or the gateway did (`routing` makes them).
 """
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
+from toolbridge.core.content import Image, Origin, Text
 from toolbridge.core.json import JsonObject
-from toolbridge.core.messages import Image, Origin, Text
 
 ServerToolKind: TypeAlias = Literal[
     "web_search", "web_fetch", "tool_search", "code_execution", "mcp"
@@ -23,6 +23,55 @@ ServerToolErrorCode: TypeAlias = Literal[
     "content_too_large", "execution_time_exceeded", "output_file_too_large",
 ]  # fmt: skip
 """Anthropic, Messages API: the error codes of server tools. Codecs of other APIs map them."""
+ERROR_CODES: dict[str, ServerToolErrorCode] = {code: code for code in get_args(ServerToolErrorCode)}
+
+
+class McpConnection(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An MCP server that a request names."""
+
+    url: str = ""
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    allowed: tuple[str, ...] | None = None
+    """The names of the tools to offer; None for all."""
+    denied: tuple[str, ...] = ()
+    deferred: bool = False
+    """Whether its tools are offered only after a tool search has found them."""
+    read_only: bool = False
+    """Whether only tools that change nothing are offered."""
+    approval: Literal["always", "never"] = "never"
+    """Whether the client approves each call. OpenAI Responses: `require_approval`."""
+    exempt: tuple[str, ...] = ()
+    """The tools that need no approval, where `approval` is `always`."""
+    exempt_read_only: bool = False
+    """Whether tools that change nothing need no approval, where `approval` is `always`."""
+
+
+class ServerTool(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The declaration of a server tool in a request, independent of any vendor."""
+
+    kind: ServerToolKind
+    max_uses: int | None = None
+    allow: tuple[str, ...] = ()
+    """Domains, without scheme: a domain includes its subdomains, and a path prefix may follow."""
+    block: tuple[str, ...] = ()
+    country: str = ""
+    """ISO 3166-1, two letters, of the approximate location of the user."""
+    city: str = ""
+    region: str = ""
+    timezone: str = ""
+    live: bool = True
+    """Whether pages may be requested now; otherwise only an index. Codex: `external_web_access`."""
+    context: Literal["", "low", "medium", "high"] = ""
+    """How much of the results the model reads. OpenAI: `search_context_size`."""
+    content_tokens: int = 0
+    """The longest text of a fetched page, in tokens; 0 for the default."""
+    cite: bool = False
+    """Whether the answer should cite passages of a fetched page."""
+    ranking: Literal["bm25", "regex"] = "bm25"
+    """Whether the query of a tool search is words or a regular expression."""
+    server: str = ""
+    """The label of the MCP server, for `mcp`."""
+    mcp: McpConnection | None = None
 
 
 class SearchHit(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -33,6 +82,8 @@ class SearchHit(msgspec.Struct, frozen=True, omit_defaults=True):
     snippet: str = ""
     age: str = ""
     """When the page was published or changed, as the search engine writes it."""
+    sealed: str = ""
+    """The snippet, sealed by the gateway, for the field that clients send back unread."""
 
 
 class SearchHits(msgspec.Struct, frozen=True, tag="search_hits"):
@@ -83,6 +134,13 @@ class McpOutput(msgspec.Struct, frozen=True, tag="mcp_output", omit_defaults=Tru
     is_error: bool = False
 
 
+class McpApproval(msgspec.Struct, frozen=True, tag="mcp_approval", omit_defaults=True):
+    """The client's answer to a call that needs its approval."""
+
+    approve: bool
+    reason: str = ""
+
+
 class ServerToolError(msgspec.Struct, frozen=True, tag="server_tool_error", omit_defaults=True):
     """A tool that failed. The answer goes on: the model reads the error."""
 
@@ -92,7 +150,14 @@ class ServerToolError(msgspec.Struct, frozen=True, tag="server_tool_error", omit
 
 
 ServerToolOutcome: TypeAlias = (
-    SearchHits | FetchedPage | FoundTools | CodeOutput | McpListing | McpOutput | ServerToolError
+    SearchHits
+    | FetchedPage
+    | FoundTools
+    | CodeOutput
+    | McpListing
+    | McpOutput
+    | McpApproval
+    | ServerToolError
 )
 
 
@@ -106,6 +171,8 @@ class ServerCall(msgspec.Struct, frozen=True, tag="server_call", omit_defaults=T
     arguments: JsonObject = msgspec.field(default_factory=dict)
     server: str = ""
     """The label of the MCP server, for `mcp`."""
+    needs_approval: bool = False
+    """Whether the client must approve the call before it is run (OpenAI Responses, MCP)."""
     source: Origin | None = None
 
 
@@ -117,6 +184,7 @@ class ServerResult(msgspec.Struct, frozen=True, tag="server_result", omit_defaul
     outcome: ServerToolOutcome
     name: str = ""
     server: str = ""
-    sealed: str = ""
-    """The text of the result, sealed by the gateway, for the field that clients send back unread."""
     source: Origin | None = None
+
+
+ServerPart: TypeAlias = ServerCall | ServerResult

@@ -10,13 +10,19 @@ from toolbridge.policy.model_facts import KnownModel
 CHAT = "openai_chat"
 
 
-def accepts_in(api: str, known: KnownModel, request: Request) -> bool:
+def accepts_in(api: str, known: KnownModel, request: Request, model: str = "") -> bool:
     """Return whether the model accepts `request` in `api`.
+
+    OpenAI chat: only search models (`gpt-5-search-api`) accept `web_search_options`.
 
     OpenAI chat, from gpt-5.4 on: "Function tools with reasoning_effort are not supported … use
     /v1/responses or set reasoning_effort to 'none'", also where the request names no effort.
     """
-    if api != CHAT or not known.api:
+    if api != CHAT:
+        return True
+    if "search" not in model and any(tool.hosted and tool.server for tool in request.tools):
+        return False
+    if not known.api:
         return True
     if known.api == "responses":
         return False

@@ -16,11 +16,7 @@ from toolbridge.core.draft import Draft
 from toolbridge.core.errors import Unsupported
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Request, Text, Tool
-
-_SEARCH_OPTIONS = "web_search_options"
-"""OpenAI chat: the field that enables web search; there is no tool for it."""
-_SEARCH_PROMPT = "Perform a web search for the query: "
-"""The prompt of Claude Code's WebSearch (2.1.325), which does not always force the tool."""
+from toolbridge.policy.direct_search import SEARCH_PROMPT, last_text
 
 
 def missing_tools(request: Request, api: str) -> tuple[Tool, ...]:
@@ -34,8 +30,6 @@ def announce(request: Request, api: str) -> Request:
     It is the last part and constant, so that a cached prefix stays valid.
     """
     names = [tool.name for tool in missing_tools(request, api)]
-    if request.origin != api and _SEARCH_OPTIONS in request.extra:
-        names.append("web search")
     if not names or request.tool_choice.mode == "none":
         return request
     listed = ", ".join(dict.fromkeys(names))
@@ -59,7 +53,7 @@ def forced_tool(request: Request, api: str, *, agent: bool = False) -> Tool | No
     if choice.mode == "named":
         return next((tool for tool in missing if tool.name in choice.names), None)
     only = len(missing) == len(request.tools)
-    side_request = _last_text(request).startswith(_SEARCH_PROMPT) or (
+    side_request = last_text(request).startswith(SEARCH_PROMPT) or (
         agent and request.origin == "gemini"
     )
     return missing[0] if only and (choice.mode == "required" or side_request) else None
@@ -87,12 +81,4 @@ def refuse(request: Request, tool: Tool, codec: Codec, ids: Ids) -> list[ev.Even
 
 def _subject(request: Request) -> str:
     """Return the input for the tool: the last text of the user."""
-    return _last_text(request).removeprefix(_SEARCH_PROMPT).strip()
-
-
-def _last_text(request: Request) -> str:
-    for turn in reversed(request.turns):
-        texts = [part.text for part in turn.content if isinstance(part, Text)]
-        if turn.role == "user" and texts:
-            return texts[-1]
-    return ""
+    return last_text(request).removeprefix(SEARCH_PROMPT).strip()

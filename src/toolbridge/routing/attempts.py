@@ -28,11 +28,27 @@ from toolbridge.routing.models import Route
 from toolbridge.routing.sources import Batch, Source
 from toolbridge.translate import AnswerStages
 
-__all__ = ["AnswerAttempts", "Batch", "KnownAnswer", "SendableRequest"]
+__all__ = ["AnswerAttempts", "Batch", "KnownAnswer", "OpenedAnswer", "SendableRequest"]
 
 Pause: TypeAlias = Callable[[float], Awaitable[None]]
 """Waits before a retry; a replay does not wait."""
 _PRELUDE = (ev.Started, ev.UsageReported, ev.LogprobsReported, ev.Lost)
+
+
+class OpenedAnswer(Protocol):
+    """The answer to a request that is prepared for one route; nothing is sent before it is read."""
+
+    has_next: bool
+    """Whether another provider can answer instead."""
+
+    @property
+    def needs_other_api(self) -> bool: ...
+    @property
+    def maker(self) -> str: ...
+    @property
+    def aborts(self) -> bool: ...
+    def events(self) -> AsyncGenerator[Batch, None]: ...
+    async def message(self) -> Message: ...
 
 
 class SendableRequest(Protocol):

@@ -16,7 +16,13 @@ from toolbridge.policy.model_facts import JoinedFacts, KnownModel, join_facts
 from toolbridge.policy.model_quirks import quirks_for
 from toolbridge.policy.thinking import is_thinking_capable
 from toolbridge.routing.nodes import NODE
-from toolbridge.routing.providers import DEMO, OLLAMA, quirks_of_host, whose_files
+from toolbridge.routing.providers import (
+    DEMO,
+    OLLAMA,
+    own_server_tools,
+    quirks_of_host,
+    whose_files,
+)
 from toolbridge.upstream.engine_facts import EngineModel
 from toolbridge.upstream.ollama import ModelDetails
 
@@ -110,6 +116,7 @@ def target_of(
         quirks=_quirks(provider, provider_config, facts.known) | settings.quirks,
         options=settings.options,
         files=whose_files(provider, provider_config),
+        server_tools=own_server_tools(provider_config) - facts.known.cannot,
     )
 
 

@@ -242,6 +242,8 @@ class Charge:
         """The answer as far as it was read; the reader sets it."""
         self.message: Message | None = None
         """The answer in the end."""
+        self.earlier = Usage()
+        """The prompts of earlier requests to the model for the same answer, while tools ran."""
 
     async def fit(self, route: Route, asked: Asked) -> None:
         """Reserve for `route`, which is tried now; raise if the key has too little left for it."""
@@ -259,7 +261,7 @@ class Charge:
         """
         if (reservation := self.reservation) is not None:
             self.reservation = None
-            usage, _ = spent(message, self._prompt)
+            usage, _ = self._spent(message)
             await self._charges.settle(reservation, (await self._priced(message, usage)).usage)
 
     @asynccontextmanager
@@ -297,12 +299,36 @@ class Charge:
         if self._asked is None:
             report(message, False)
             return
-        usage, estimated = spent(message, self._prompt)
+        usage, estimated = self._spent(message)
         report(await self._priced(message, usage), estimated)
 
     @property
     def _prompt(self) -> int:
         return 0 if self._asked is None else self._asked.prompt
+
+    def add_pass(self, usage: Usage) -> None:
+        """Charge for a request to the model whose answer was not the last; its output is in that."""
+        self.earlier = msgspec.structs.replace(
+            self.earlier,
+            input=self.earlier.input + usage.input,
+            cache_read=self.earlier.cache_read + usage.cache_read,
+            cache_write=self.earlier.cache_write + usage.cache_write,
+            cache_write_long=self.earlier.cache_write_long + usage.cache_write_long,
+        )
+
+    def _spent(self, message: Message) -> tuple[Usage, bool]:
+        usage, estimated = spent(message, self._prompt)
+        early = self.earlier
+        if not early.input_total:
+            return usage, estimated
+        total = msgspec.structs.replace(
+            usage,
+            input=usage.input + early.input,
+            cache_read=usage.cache_read + early.cache_read,
+            cache_write=usage.cache_write + early.cache_write,
+            cache_write_long=usage.cache_write_long + early.cache_write_long,
+        )
+        return total, estimated
 
     async def _priced(self, message: Message, usage: Usage) -> Message:
         used = msgspec.structs.replace(message, usage=usage)

@@ -9,7 +9,10 @@ import random
 import time
 from collections.abc import Mapping
 
+from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Problem
+from toolbridge.core.server_tool_text import outcome_summary
+from toolbridge.core.server_tools import ServerToolOutcome
 from toolbridge.routing.models import Route
 from toolbridge.translate import PreparedRequest
 
@@ -48,6 +51,25 @@ class TracedAttempt:
         """Why the request was sent again; empty for the last attempt."""
 
 
+class TracedToolRun:
+    """One run of a server tool by the gateway."""
+
+    def __init__(self, name: str, server: str, arguments: JsonObject, at: float) -> None:
+        self.name = name
+        self.server = server
+        """The label of the MCP server; empty for other tools."""
+        self.arguments = arguments
+        self.at = at
+        """Seconds since the client's request."""
+        self.seconds = 0.0
+        self.result = "it has not ended"
+
+    def ended(self, at: float, outcome: ServerToolOutcome) -> None:
+        """Note the end of the run; the texts of results are not kept."""
+        self.seconds = at - self.at
+        self.result = outcome_summary(outcome)
+
+
 class ExchangeTrace:
     """The attempts to answer one request of a client."""
 
@@ -58,6 +80,8 @@ class ExchangeTrace:
         """The seed of the ids in the answer; a replay with the same seed writes the same ids."""
         self.started = time.monotonic()
         self.attempts: list[TracedAttempt] = []
+        self.tool_runs: list[TracedToolRun] = []
+        """The server tools that the gateway ran, in the order of their beginnings."""
         self._room = MAX_RECORDED
         self.truncated = False
         """Whether bytes were left out, because the request has too many."""
@@ -67,6 +91,12 @@ class ExchangeTrace:
         attempt = TracedAttempt(route, self.elapsed)
         self.attempts.append(attempt)
         return attempt
+
+    def ran(self, name: str, server: str, arguments: JsonObject) -> TracedToolRun:
+        """Note the beginning of a run of a server tool."""
+        run = TracedToolRun(name, server, arguments, self.elapsed)
+        self.tool_runs.append(run)
+        return run
 
     @property
     def elapsed(self) -> float:

@@ -22,7 +22,7 @@ from toolbridge.policy.failover import (
     may_try_next,
     overflowed_window,
 )
-from toolbridge.routing.attempts import AnswerAttempts, Batch, KnownAnswer
+from toolbridge.routing.attempts import Batch, OpenedAnswer
 from toolbridge.routing.charges import BudgetExceeded, PriceUnknown
 from toolbridge.routing.models import ModelRoutes, Route
 from toolbridge.routing.provider_health import PassedOver, ProviderHealth, RequestInFlight
@@ -31,9 +31,7 @@ FindAddresses: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
 """Returns the addresses of a chain, in the order in which they are tried."""
 ReserveFor: TypeAlias = Callable[[Route], Awaitable[None]]
 """Reserves for a route what the request may use there; raises if the key of the caller may not."""
-OpenAttempts: TypeAlias = Callable[
-    [Route, Sequence[TriedAddress]], Awaitable[AnswerAttempts | KnownAnswer]
-]
+OpenAttempts: TypeAlias = Callable[[Route, Sequence[TriedAddress]], Awaitable[OpenedAnswer]]
 """Prepares a request for a route, with the addresses that were tried before; nothing is sent yet."""
 
 
@@ -62,7 +60,7 @@ class AnswerChain:
         self._exceeded = 0
         """The largest context window that the request has exceeded."""
         self._route: Route | None = None
-        self._attempts: AnswerAttempts | KnownAnswer | None = None
+        self._attempts: OpenedAnswer | None = None
         self._reopened = False
         self.tried: list[TriedAddress] = []
         """The addresses that did not answer, in order."""
@@ -81,7 +79,7 @@ class AnswerChain:
         return self._route
 
     @property
-    def attempts(self) -> AnswerAttempts | KnownAnswer:
+    def attempts(self) -> OpenedAnswer:
         if self._attempts is None:
             raise RuntimeError("the chain is not prepared")
         return self._attempts

@@ -75,7 +75,10 @@ class Route(msgspec.Struct, frozen=True):
     def serving(self, api: str, request: Request) -> "Route":
         """Return the route for a client of `api`: in that API, where the model accepts it."""
         other = self.others.get(api)
-        return other if other and accepts_in(api, self.facts.known, request) else self
+        return other if other and self._accepts(api, request) else self
+
+    def _accepts(self, api: str, request: Request) -> bool:
+        return accepts_in(api, self.facts.known, request, self.target.model)
 
     @property
     def address(self) -> str:

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from toolbridge.config import ProviderConfig, secret
 from toolbridge.core import events as ev
-from toolbridge.core.codec import Outgoing, Rules, Target
+from toolbridge.core.codec import Outgoing, Rules, Target, no_server_tool
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Request
@@ -54,6 +54,8 @@ class NodeRequestEncoder:
 
     def completes(self, request: Request, target: Target) -> bool:  # noqa: ARG002 (nodes have no text completion)
         return False
+
+    encode_server_tool = staticmethod(no_server_tool)
 
     def encode_request(self, request: Request, target: Target) -> Outgoing:
         """Return the prompt; toolbridge cuts at stop sequences, because nodes ignore them."""

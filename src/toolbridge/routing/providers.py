@@ -24,6 +24,7 @@ from toolbridge.map_settings import addresses_of
 from toolbridge.policy.routing_rules import check_rules
 from toolbridge.routing.nodes import NODE, check_node_quirks, read_node_settings
 from toolbridge.routing.provider_urls import fill_variables, unset_variables
+from toolbridge.upstream.addresses import is_private_host
 from toolbridge.upstream.clouds.available import missing_credentials, missing_place
 from toolbridge.upstream.clouds.models import cloud_quirks
 from toolbridge.upstream.hosts import hostname, is_loopback
@@ -146,9 +147,10 @@ def _over(provider_config: ProviderConfig, known: ProviderConfig) -> ProviderCon
         if (value := getattr(provider_config, field)) != getattr(blank, field)
     }
     if provider_config.url not in {"", known.url}:
-        # The provider's name, but another server: these two settings describe the vendor's own.
+        # The provider's name, but another server: these settings describe the vendor's own.
         given.setdefault("passthrough", None)
         given.setdefault("files", None)
+        given.setdefault("server_tools", None)
         # Servers that imitate a vendor usually have its older API.
         if known.other_apis and not provider_config.api:
             given["api"] = next(iter(known.other_apis))
@@ -216,6 +218,17 @@ def is_first_party(provider_config: ProviderConfig) -> bool:
     return _host(provider_config.url) in _first_party_hosts()
 
 
+def runs_server_tools(provider_config: ProviderConfig, origin: str) -> bool:
+    """Return whether the provider itself runs server tools of the API `origin`.
+
+    Engines on private addresses have their vendor's API, but none of the vendor's tools.
+    """
+    if provider_config.api != origin:
+        return False
+    host = _host(provider_config.url)
+    return is_first_party(provider_config) or not (is_loopback(host) or is_private_host(host))
+
+
 def is_vendor_host(provider_config: ProviderConfig) -> bool:
     """Return whether the URL is on the host of a built-in provider that is not on this machine."""
     host = _host(provider_config.url)
@@ -262,6 +275,20 @@ def _shipped_files() -> tuple[dict[str, str], dict[str, str]]:
     hosts: dict[str, str] = {_host(one.url): one.files or "" for one in known.values() if one.url}
     hosts.pop("127.0.0.1", None)
     return hosts, {name: "" for name, one in known.items() if not one.files}
+
+
+def own_server_tools(provider_config: ProviderConfig) -> frozenset[str]:
+    """Return the server tools that the provider runs itself; none for an unknown server."""
+    if provider_config.server_tools is not None:
+        return frozenset(provider_config.server_tools)
+    return _shipped_server_tools().get(_host(provider_config.url), frozenset())
+
+
+@cache
+def _shipped_server_tools() -> dict[str, frozenset[str]]:
+    """Return the server tools of vendors by host."""
+    known = (providers.load(name) for name in providers.names())
+    return {_host(one.url): frozenset(one.server_tools) for one in known if one.server_tools}
 
 
 @cache

@@ -39,6 +39,7 @@ def route_to_json(route: Route, tool_mode: str) -> JsonObject:
         counting=given.counting,
         retries=given.retries,
         files=given.files,
+        server_tools=given.server_tools,
         tool_mode=given.tool_mode,
         constraint=given.constraint,
     )

@@ -11,6 +11,7 @@ from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.codec import AnswerContext, Codec
 from toolbridge.core.fold import Fold, collect
 from toolbridge.core.messages import Loss, Message, Request
+from toolbridge.core.usage import Usage
 from toolbridge.policy.failover import TriedAddress, chain_loss
 from toolbridge.policy.thinking import attaches
 from toolbridge.routing.charges import Asked, Charge
@@ -55,6 +56,8 @@ class ClientTurn:
         """The tokens of the prompt; None for an answer that needs no model."""
         self.passing: PassthroughRequest | None = None
         """The request in passthrough; None for a translated one."""
+        self.passes = 1
+        """Requests to the model for the answer; more than one if the gateway runs tools."""
         self.same_api = False
         self.tried: Sequence[TriedAddress] = ()
         self._address = ""
@@ -141,6 +144,12 @@ class ClientTurn:
         """Charge for the answer in `fold` if it is not read to its end."""
         if self.charge is not None:
             self.charge.reading = fold
+
+    def add_pass(self, usage: Usage) -> None:
+        """Charge for a request to the model that was not the last one for the answer."""
+        self.passes += 1
+        if self.charge is not None:
+            self.charge.add_pass(usage)
 
     def begin(self, batch: Batch) -> None:
         """Record the time of the first events, and put the losses among them into the header."""

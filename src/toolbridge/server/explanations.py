@@ -18,7 +18,7 @@ from toolbridge.core.redaction import Redactor
 from toolbridge.explain.edits import Comparison, Edit
 from toolbridge.explain.prefix import Prefix, compare_prompts
 from toolbridge.explain.reasons import explain_edits
-from toolbridge.routing.exchange_trace import TracedAttempt
+from toolbridge.routing.exchange_trace import TracedAttempt, TracedToolRun
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.kept_requests import KeptRequest
 from toolbridge.server.request_log import Entry, stamp
@@ -90,6 +90,7 @@ def _collect(kept: KeptRequest, came: Request | ToolbridgeError, why: str) -> Js
         "client": _client(kept),
         "route": _route(kept, why),
         **({} if last is None else {"tool_mode": last.tool_mode, "dialect": last.dialect}),
+        **({"tools": [_run(one) for one in kept.trace.tool_runs]} if kept.trace.tool_runs else {}),
         "edits": [],
         "healings": [_healing(report) for report in kept.entry.healed],
         "losses": _losses(kept, last),
@@ -148,6 +149,19 @@ def _attempt(attempt: TracedAttempt) -> JsonObject:
         shown["problem"] = f"{attempt.problem.kind}: {attempt.problem.text}"
         shown["then"] = attempt.outcome or "the error was returned to the client"
     return shown
+
+
+def _run(run: TracedToolRun) -> JsonObject:
+    """Return a run of a server tool; the texts of its result are not kept."""
+    server: JsonObject = {"server": run.server} if run.server else {}
+    return {
+        "name": run.name,
+        **server,
+        "arguments": run.arguments,
+        "at_ms": round(run.at * 1000, 1),
+        "ms": round(run.seconds * 1000, 1),
+        "result": run.result,
+    }
 
 
 # ── edits ────────────────────────────────────────────────────────────────────

@@ -26,9 +26,10 @@ from toolbridge.core.messages import Loss, Message, Problem, Request
 from toolbridge.core.redaction import Redactor
 from toolbridge.policy.failover import TriedAddress
 from toolbridge.policy.key_scopes import check_model
+from toolbridge.policy.native_tools import translated_tools
 from toolbridge.policy.server_tools import forced_tool, refuse
 from toolbridge.routing import Router
-from toolbridge.routing.attempts import AnswerAttempts, KnownAnswer
+from toolbridge.routing.attempts import AnswerAttempts, KnownAnswer, OpenedAnswer
 from toolbridge.routing.charges import Charges
 from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.models import Route
@@ -50,6 +51,7 @@ from toolbridge.server.passthrough import (
 from toolbridge.server.request_fields import note_client, session_of
 from toolbridge.server.request_log import Entry
 from toolbridge.server.rule_routes import choose_addresses, key_name, routing_headers
+from toolbridge.server.server_tool_turns import GatewayTools
 from toolbridge.server.shared_facts import SharedFacts
 from toolbridge.server.stored_responses import StoredResponses, stateless
 from toolbridge.server.streaming import StreamReply, TranslatedWriter, Writer
@@ -82,6 +84,7 @@ class Gateway:
         self._opaque_tokens = OpaqueTokens(self.store if self._is_shared else None)
         self.learned = SharedFacts(self.router, self.store)
         self.stored_responses = StoredResponses(self.store)
+        self.tools = GatewayTools(config, env, self.state)
         self.charges = Charges(self.engines.budgets, config.limits_offline)
         self.kept_requests = KeptRequests(config.explain_bytes)
         self._recorder = _recorder(config, self.secrets) if config.record else None
@@ -112,6 +115,7 @@ class Gateway:
     async def close(self) -> None:
         if self._recorder is not None:
             await self._recorder.close()
+        await self.tools.close()
         await self.charges.close()
         await self.learned.close()
         await self._opaque_tokens.close()
@@ -188,12 +192,12 @@ class Gateway:
         async with charge.settling(turn.entry.finish):
             await chain.prepare()
             message = charge.message = await self._answer(turn, chain)
-            if turn.counted is not None:
+            if turn.passes == 1 and turn.counted is not None:
                 turn.entry.losses += self.router.learn(message.usage, turn.counted, chain.route)
 
     async def _open(
         self, turn: ClientTurn, body: bytes, route: Route, tried: Sequence[TriedAddress]
-    ) -> AnswerAttempts | KnownAnswer:
+    ) -> OpenedAnswer:
         """Prepare the request for a route: in passthrough, translated, or with a known answer."""
         exchange, codec, request = turn.exchange, turn.codec, turn.request
         route = route.serving(codec.name, request)
@@ -203,19 +207,30 @@ class Gateway:
         passes = is_passed_through(exchange, codec.name, route) and not other_api
         passes = passes and not self.router.sources.corrections.needs_other_api(route)
         passes = passes and not self.router.describes(request, route)
+        passes = passes and not self.tools.wants(request, route)
         passes = passes and not turn.edits  # the provider would get the client's own bytes
         # After a keep-alive the client has the beginning of an answer, which ours has to continue.
         passes = passes and not exchange.status
         if not passes:  # in passthrough the provider stores its own responses
             request = await self.stored_responses.resume(request, exchange.caller)
-        if tool := forced_tool(request, route.provider_config.api, agent=turn.from_agent):
+        plan, lost = await self.tools.plan(request, route)
+        if plan is not None and (
+            direct := self.tools.direct(plan, turn.kept.trace, agent=turn.from_agent)
+        ):
+            turn.asked = AnswerContext(request, turn.entry.at)
+            return direct
+        if lost:
+            turn.edits = tuple(dict.fromkeys((*turn.edits, *lost)))
+        asked, request = request, request if plan is None else plan.request
+        offered = translated_tools(request, route.request_encoder, route.target)
+        if tool := forced_tool(offered, route.provider_config.api, agent=turn.from_agent):
             turn.lose((Loss("tools", f"{tool.name} is not available with {route.address}"),))
             turn.asked = AnswerContext(request, turn.entry.at)
             return KnownAnswer(refuse(request, tool, codec, Ids(os.urandom(16))))
         if request.extra.get(LOAD) is True and not turn.same_api:
             return KnownAnswer(_loaded(request))
         turn.counted = turn.kept.estimate = counted = self.router.admit(request, route)
-        turn.asked = AnswerContext(request, turn.entry.at, counted.shown)
+        turn.asked = AnswerContext(asked, turn.entry.at, counted.shown)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         headers = self.client_headers.of(exchange, route.provider_config, codec.name)
         routing = routing_headers(exchange) if route.slots > 1 else {}
@@ -226,13 +241,17 @@ class Gateway:
                 self.router.sources, route, exchange, body, request, client
             )
             return AnswerAttempts(turn.passing, trace, self.router.pause)
-        return self.router.attempts(
-            await self._opaque_tokens.restored(stateless(request), exchange.caller),
-            route,
-            counted.tokens,
-            attaches=turn.from_agent,
-            client=client,
-        )
+        request = await self._opaque_tokens.restored(stateless(request), exchange.caller)
+
+        def attempts(request: Request) -> AnswerAttempts:
+            return self.router.attempts(
+                request, route, counted.tokens, attaches=turn.from_agent, client=client
+            )
+
+        if plan is None:
+            return attempts(request)
+        plan = msgspec.structs.replace(plan, request=request)
+        return self.tools.answer(plan, attempts, turn.add_pass, trace, agent=turn.from_agent)
 
     async def _fail_in_stream(self, turn: ClientTurn, problem: Problem) -> None:
         """Send an error as the only event of a stream, for clients that read errors only there."""
@@ -273,6 +292,7 @@ class Gateway:
         self._opaque_tokens.keep(message, exchange.caller, maker)
         if turn.passed is not None:
             return  # the provider stores its own responses
+        self.tools.keep(message)
         if codec.name == "openai_responses":
             body = codec.encode_message(message, asked)
             id = msgspec.json.decode(body, type=_Identified).id

@@ -1,15 +1,17 @@
 """Checks that a host name leads to the internet and not into the user's own network.
 
 A caller can name a URL for a tool, and anyone can register a node's URL, so such a name must not
-make the gateway send requests to services beside it. Names are resolved here, each address is
+make the gateway send requests to services beside it. The same holds for a page that a model fetches,
+and for an authorization server that an MCP server names. Names are resolved here, each address is
 checked, and connections are made to the checked addresses themselves: a name that is resolved a
-second time could lead elsewhere (DNS rebinding). `tools.http`, `node.hosts.probing` and
-`node.session.connection` use it.
+second time could lead elsewhere (DNS rebinding). `tools.http`, `tools.web.fetch`, `tools.mcp`,
+`node.hosts.probing` and `node.session.connection` use it.
 """
 
 import asyncio
 import ipaddress
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -83,17 +85,48 @@ def is_private_host(host: str) -> bool:
     return "." not in name or name.endswith(tuple(f".{one}" for one in _LOCAL_NAMES))
 
 
+def is_own(address: str) -> bool:
+    """Whether `address` belongs to this machine, also if it is public; nothing is sent."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as one:
+            # The system chooses the sender's address; for a machine's own address it is the same.
+            one.connect((address, 9))
+            return str(one.getsockname()[0]) == address
+    except OSError:  # no route, or no IPv6
+        return False
+
+
 class AddressGuard(AbstractResolver):
     """The resolver of an aiohttp session: private addresses are left out unless they are allowed.
 
-    aiohttp does not resolve a host that is written as an address; check it with `is_private_host`.
+    aiohttp does not resolve a host that is written as an address; check it with `is_private_host`,
+    or with `permits`.
     """
 
-    def __init__(self, *, private: bool = False, local: frozenset[str] = frozenset()) -> None:
-        """With `private` all addresses are allowed, else only to the names in `local`."""
+    def __init__(
+        self,
+        *,
+        private: bool = False,
+        local: frozenset[str] = frozenset(),
+        also: Callable[[str, int, str], bool] | None = None,
+        own: bool = True,
+        inner: AbstractResolver | None = None,
+    ) -> None:
+        """With `private` all addresses are allowed, else only to the names in `local`.
+
+        `also` decides about other private addresses, by host, port and address. `own` is whether a
+        public address of this machine is allowed; `inner` resolves the names.
+        """
         self._private = private
         self._local = local
-        self._inner: AbstractResolver | None = None
+        self._also = also
+        self._own = own
+        self._inner = inner
+
+    def permits(self, address: str) -> bool:
+        """Whether a connection to `address` is allowed, whatever name leads to it."""
+        return self._private or (is_public(address) and (self._own or not is_own(address)))
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -102,10 +135,13 @@ class AddressGuard(AbstractResolver):
         found = await self._inner.resolve(host, port, family)
         if self._private or host.lower() in self._local:
             return found
-        public = [result for result in found if is_public(result["host"])]
-        if not public:
+        also = self._also or (lambda _host, _port, _address: False)
+        allowed = [
+            one for one in found if self.permits(one["host"]) or also(host, port, one["host"])
+        ]
+        if not allowed:
             raise PrivateAddress(host)
-        return public
+        return allowed
 
     async def close(self) -> None:
         if self._inner is not None:

@@ -15,6 +15,7 @@ def open_session(
     wait: float | None = None,
     keep_connections: bool = True,
     resolver: AbstractResolver | None = None,
+    proxy: str | None = None,
 ) -> aiohttp.ClientSession:
     """Return a new session; `wait` is the limit in seconds for a whole request, None for no limit.
 
@@ -28,4 +29,6 @@ def open_session(
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"user-agent": "toolbridge", "accept-encoding": "gzip, deflate"},
         timeout=aiohttp.ClientTimeout(total=wait),
+        # Only a configured proxy is used: one from the environment would resolve names unchecked.
+        proxy=proxy,
     )

@@ -172,8 +172,8 @@ def test_every_block_is_read(block, part):
 @pytest.mark.parametrize(
     "block",
     [
-        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"q": 1}},
-        {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "brand_new", "input": {"q": 1}},
+        {"type": "brand_new_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
         {"type": "search_result", "source": "s", "title": "t", "content": []},
         {"type": "compaction", "content": None},
         {"type": "image", "source": {"type": "hologram", "depth": 3}},
@@ -279,7 +279,6 @@ def test_every_field_of_a_tool_is_read(fields, expected):
 @pytest.mark.parametrize(
     ("tool", "name"),
     [
-        ({"type": "web_search_20250305", "name": "web_search", "max_uses": 8}, "web_search"),
         ({"type": "computer_toolset_20260801", "configs": {}}, "computer_toolset_20260801"),
         ({"type": "brand_new", "name": "x"}, "x"),
     ],

@@ -5,6 +5,7 @@ import pytest
 from toolbridge.codecs.gemini.decode_request import decode_request
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.messages import OutputFormat, Text, Think, Tool, ToolChoice, Turn
+from toolbridge.core.server_tools import ServerTool
 
 HELLO = [{"role": "user", "parts": [{"text": "Hi"}]}]
 
@@ -120,8 +121,15 @@ def test_every_kind_of_tool_has_its_own_entry():
     assert read(tools=tools).tools == (
         Tool("a", "A", {"type": "object", "$id": "x"}),
         Tool("b", "", {"type": "object", "properties": {"n": {"type": "number"}}}),
-        Tool("googleSearch", origin="gemini", hosted={"googleSearch": {"timeRangeFilter": {}}}),
-        Tool("urlContext", origin="gemini", hosted={"urlContext": {}}),
+        Tool(
+            "googleSearch",
+            origin="gemini",
+            hosted={"googleSearch": {"timeRangeFilter": {}}},
+            server=ServerTool("web_search"),
+        ),
+        Tool(
+            "urlContext", origin="gemini", hosted={"urlContext": {}}, server=ServerTool("web_fetch")
+        ),
     )
 
 

@@ -7,6 +7,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Call, Foreign, Image, Opaque, Text, Thinking
+from toolbridge.core.server_tools import ServerCall
 
 SIGNATURE = (Opaque("gemini", "thought_signature", "c2ln"),)
 
@@ -65,7 +66,7 @@ def test_a_call_in_one_part_is_a_start_a_delta_and_an_end():
         ([{"inlineData": {"mimeType": "image/png", "data": "AA=="}}], [Image("AA==", "image/png")]),
         ([{"fileData": {"mimeType": "image/png", "fileUri": "gs://a"}}], [Image(url="gs://a", media_type="image/png")]),
         ([{"inlineData": {"mimeType": "application/pdf", "data": "AA=="}}], [Foreign("gemini", "application", {"inlineData": {"mimeType": "application/pdf", "data": "AA=="}})]),
-        ([{"executableCode": {"code": "1"}}], [Foreign("gemini", "executableCode", {"executableCode": {"code": "1"}}, text="\n```\n1\n```\n")]),
+        ([{"executableCode": {"code": "1"}}], [ServerCall("builtin_6c5da6f1574d12fd", "code_execution", "code_execution", {"code": "1"})]),
         ([{"text": None, "toolCall": {"id": "1"}}], [Foreign("gemini", "toolCall", {"text": None, "toolCall": {"id": "1"}})]),
         ([{}], []),
     ],

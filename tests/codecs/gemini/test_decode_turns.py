@@ -83,8 +83,6 @@ def test_parts(given, expected):
 @pytest.mark.parametrize(
     "raw",
     [
-        {"executableCode": {"language": "PYTHON", "code": "1"}},
-        {"codeExecutionResult": {"outcome": "OUTCOME_OK"}},
         {"thoughtSignature": "c2ln", "toolCall": {"id": "1", "args": {"a_b": 1}}},
         {"inlineData": {"mimeType": "video/mp4", "data": "AA=="}, "videoMetadata": {"fps": 1}},
         {"fileData": {"fileUri": "https://www.youtube.com/watch?v=1"}},

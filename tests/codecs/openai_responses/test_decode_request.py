@@ -102,10 +102,10 @@ def test_a_namespace_is_laid_flat():
 @pytest.mark.parametrize(
     ("raw", "name"),
     [
-        ({"type": "web_search", "external_web_access": True}, "web_search"),
-        ({"type": "tool_search"}, "tool_search"),
+        ({"type": "file_search", "vector_store_ids": ["vs_1"]}, "file_search"),
+        ({"type": "image_generation"}, "image_generation"),
         ({"type": "shell", "environment": {"type": "container_auto"}}, "shell"),
-        ({"type": "mcp", "server_label": "docs"}, "docs"),
+        ({"type": "computer"}, "computer"),
         ({"type": "brand_new", "name": "x"}, "x"),
     ],
 )

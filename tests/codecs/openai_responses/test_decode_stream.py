@@ -433,9 +433,9 @@ def test_our_own_ids_are_not_kept():
 
 
 def test_an_item_of_another_type_is_kept_whole():
-    search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "arguments": {"q": 1}}
+    search = {"type": "brand_new_call", "id": "b_1", "status": "completed", "arguments": {"q": 1}}
     said = message_of(added(search | {"status": "in_progress"}), done(search))
-    assert said.content == (Foreign(ORIGIN, "web_search_call", search),)
+    assert said.content == (Foreign(ORIGIN, "brand_new_call", search),)
 
 
 @pytest.mark.parametrize(

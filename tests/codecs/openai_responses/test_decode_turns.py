@@ -16,6 +16,7 @@ from toolbridge.core.messages import (
     Thinking,
     Turn,
 )
+from toolbridge.core.server_tools import ServerCall
 
 ORIGIN = "openai_responses"
 PNG = "data:image/png;base64,aGk="
@@ -86,7 +87,7 @@ def test_what_the_model_did_is_one_turn_in_its_order():
     ]
     _, turn = turns(USER, *did)
     assert turn.role == "assistant"
-    assert [type(part) for part in turn.content] == [Thinking, Text, Call, Foreign]
+    assert [type(part) for part in turn.content] == [Thinking, Text, Call, ServerCall]
 
 
 def test_outputs_and_the_message_behind_them_are_one_turn():

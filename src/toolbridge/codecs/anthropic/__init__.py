@@ -9,6 +9,7 @@ from toolbridge.codecs.anthropic.output import output_support
 from toolbridge.codecs.anthropic.rejections import decode_rejection, encode_rejection
 from toolbridge.codecs.anthropic.shapes import SHOWS
 from toolbridge.codecs.anthropic.tools import encode_unavailable
+from toolbridge.codecs.anthropic.typed_tools import encode_server_tool
 from toolbridge.core.codec import Codec, Rules
 
 
@@ -48,6 +49,7 @@ CODEC = Codec(
         defers=True,
     ),
     output_support=output_support,
+    encode_server_tool=encode_server_tool,
     field_names=FIELD_NAMES,
     encode_unavailable=encode_unavailable,
 )

@@ -8,6 +8,7 @@ import msgspec
 
 from toolbridge.codecs.anthropic import shapes
 from toolbridge.codecs.anthropic.decode_turns import TurnDecoder, decode_system
+from toolbridge.codecs.anthropic.mcp_toolsets import with_servers
 from toolbridge.codecs.anthropic.shapes import ORIGIN, decode_rest
 from toolbridge.codecs.anthropic.thinking import decode_effort, decode_thinking
 from toolbridge.codecs.anthropic.tools import decode_choice, decode_tools
@@ -35,11 +36,12 @@ def decode_request(
     turns = TurnDecoder()
     for number, message in enumerate(asked.messages or ()):
         turns.add(number, message)
+    extra = wire.leftovers(body, shapes.Body)
     return Request(
         model=model or asked.model,
         turns=turns.turns,
         system=decode_system(asked.system),
-        tools=decode_tools(asked.tools),
+        tools=with_servers(decode_tools(asked.tools), extra.get("mcp_servers")),
         tool_choice=choice,
         max_tokens=asked.max_tokens,
         stop=tuple(asked.stop_sequences or ()),
@@ -49,8 +51,7 @@ def decode_request(
         stream=bool(asked.stream if stream is None else stream),
         user=user,
         origin=ORIGIN,
-        extra=wire.leftovers(body, shapes.Body)
-        | {name: rest for name, rest in kept.items() if rest},
+        extra=extra | {name: rest for name, rest in kept.items() if rest},
     )
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from toolbridge.codecs.anthropic.code_execution import show_code
 from toolbridge.codecs.anthropic.rejections import decode_error
+from toolbridge.codecs.anthropic.server_blocks import decode_server_block
 from toolbridge.codecs.anthropic.shapes import (
     ORIGIN,
     STOP_REASONS,
@@ -27,7 +27,7 @@ from toolbridge.codecs.anthropic.signatures import decode_caller, decode_signatu
 from toolbridge.codecs.anthropic.usage import decode_usage
 from toolbridge.core.draft import Draft
 from toolbridge.core.errors import BrokenWire, Truncated
-from toolbridge.core.events import Event
+from toolbridge.core.events import AddedPart, Event
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject, dumps, maybe_object
 from toolbridge.core.messages import Foreign, Opaque, Problem, StopDetails, StopReason
@@ -308,11 +308,11 @@ class _Held:
         self.foreign: Foreign | None = None
         self.pieces: list[str] = []
 
-    def whole(self, part: Foreign) -> Foreign:
-        """Return `part` with the input from the deltas that followed its start."""
+    def whole(self, part: Foreign) -> AddedPart:
+        """Return the block with the input from the deltas that followed its start."""
         input = maybe_object("".join(self.pieces))
         raw = part.raw if input is None else part.raw | {"input": input}
-        return Foreign(part.origin, part.kind, raw, text=show_code(raw))
+        return decode_server_block(raw) or Foreign(part.origin, part.kind, raw)
 
 
 def _read_block(raw: JsonObject) -> Block:

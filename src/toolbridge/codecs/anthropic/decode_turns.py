@@ -8,6 +8,7 @@ import msgspec
 
 from toolbridge.codecs.anthropic import shapes
 from toolbridge.codecs.anthropic.citations import is_own_citation
+from toolbridge.codecs.anthropic.server_blocks import decode_server_block
 from toolbridge.codecs.anthropic.shapes import BLOCKS, MESSAGE, ORIGIN, decode_cache
 from toolbridge.codecs.anthropic.signatures import decode_caller, decode_signature
 from toolbridge.core.errors import MalformedRequest
@@ -81,6 +82,10 @@ class TurnDecoder:
 
 def _decode_block(raw: msgspec.Raw, where: str) -> Part:
     block, unknown = BLOCKS.decode_named(raw, where)
+    if isinstance(block, wire.Unknown):
+        server_part = decode_server_block(block.raw, where)
+        if server_part is not None:
+            return server_part
     return sourced(_decode_known(block, raw, where), _source(block, raw, where, unknown))
 
 

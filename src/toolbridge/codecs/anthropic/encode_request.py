@@ -6,6 +6,7 @@ from toolbridge.codecs.anthropic.quirks import Quirks, read_quirks
 from toolbridge.codecs.anthropic.shapes import ORIGIN
 from toolbridge.codecs.anthropic.thinking import encode_thinking, type_of
 from toolbridge.codecs.anthropic.tools import CHOICE_TYPES, encode_choice, encode_tools
+from toolbridge.codecs.anthropic.typed_tools import encode_mcp_servers
 from toolbridge.core.codec import Lose, Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Request, Sampling, ToolChoice
@@ -64,6 +65,7 @@ def encode_request(request: Request, target: Target) -> Outgoing:
     # Anthropic, Messages API: an opaque id of the end user.
     if request.user:
         body["metadata"] = {"user_id": request.user}
+    body |= encode_mcp_servers(request)
     if request.stream:
         body["stream"] = True
     _restore(request, body, losses)

@@ -6,6 +6,7 @@ so `BlockOrder` puts them in order and `_BlockWriter` numbers them.
 
 from toolbridge.codecs.anthropic.citations import encode_citations
 from toolbridge.codecs.anthropic.rejections import encode_error
+from toolbridge.codecs.anthropic.server_blocks import encode_server_block, has_block
 from toolbridge.codecs.anthropic.shapes import ORIGIN, SHOWS, STOPS, encode_details
 from toolbridge.codecs.anthropic.signatures import own_signature, own_tokens
 from toolbridge.codecs.anthropic.usage import encode_usage
@@ -18,13 +19,13 @@ from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps
 from toolbridge.core.messages import (
     Call,
     Foreign,
-    Image,
     Message,
     Part,
     StopReason,
     Text,
     Thinking,
 )
+from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.usage import Usage
 from toolbridge.wire.sse import write_event
 
@@ -179,7 +180,7 @@ class _BlockWriter:
             written += [*opening, signature, self._close()]
         return written
 
-    def _add(self, added: Image | Foreign) -> list[bytes]:
+    def _add(self, added: ev.AddedPart) -> list[bytes]:
         written: list[bytes] = []
         for block in _blocks(added):
             input = block.get("input")
@@ -245,6 +246,8 @@ def _blocks(part: Part) -> list[JsonObject]:
             return [{"type": "tool_use", "id": id, "name": name, "input": _input(part)}]
         case Foreign(origin, _, raw) if origin == ORIGIN:
             return [raw]
+        case ServerCall() | ServerResult():
+            return [encode_server_block(part)] if has_block(part) else []
         case _:
             return []
 

@@ -3,6 +3,7 @@
 A part that came from an Anthropic client and was not changed is written in the client's own JSON.
 """
 
+from toolbridge.codecs.anthropic.server_blocks import encode_server_block, is_vendors
 from toolbridge.codecs.anthropic.shapes import MESSAGE, ORIGIN, encode_cache
 from toolbridge.codecs.anthropic.signatures import encode_caller, own_tokens
 from toolbridge.core.codec import Lose
@@ -21,6 +22,8 @@ from toolbridge.core.messages import (
     Thinking,
     Turn,
 )
+from toolbridge.core.server_tool_text import server_text
+from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.shared_fields import foreign_why
 from toolbridge.core.source import own_words, unknown_fields
 
@@ -54,6 +57,8 @@ class TurnEncoder:
         return [message | {"content": content}]
 
     def _part(self, part: Part, where: str) -> JsonObject | None:
+        if isinstance(part, ServerCall | ServerResult) and not is_vendors(part):
+            return {"type": "text", "text": server_text(part)}
         written = _as_written(part)
         if written is not None:
             return written
@@ -68,6 +73,8 @@ class TurnEncoder:
                 return _encode_call(part)
             case Result():
                 return self._result(part, where)
+            case ServerCall() | ServerResult():
+                return encode_server_block(part)
             case _:
                 return self._content(part, where)
 

@@ -11,6 +11,7 @@ import msgspec
 from toolbridge.core.answer_losses import AnswerFeatures
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Cache, StopDetails, StopReason
+from toolbridge.core.server_tools import ServerToolKind
 from toolbridge.wire import shapes as wire
 from toolbridge.wire.shapes import AnyObject, OpenUnion
 
@@ -324,7 +325,10 @@ CITATIONS = frozenset(
     }
 )  # fmt: skip
 
-SHOWS = AnswerFeatures(ORIGIN, logprobs=False, citations=CITATIONS)
+SERVER_TOOLS: frozenset[ServerToolKind] = frozenset(
+    {"web_search", "web_fetch", "tool_search", "code_execution", "mcp"}
+)
+SHOWS = AnswerFeatures(ORIGIN, logprobs=False, citations=CITATIONS, server_tools=SERVER_TOOLS)
 
 # ── members that both directions share ───────────────────────────────────────
 

@@ -11,6 +11,7 @@ import msgspec
 from toolbridge.codecs.anthropic import shapes
 from toolbridge.codecs.anthropic.client_tools import read_client_tool
 from toolbridge.codecs.anthropic.quirks import Quirks
+from toolbridge.codecs.anthropic.server_blocks import read_declaration
 from toolbridge.codecs.anthropic.shapes import ORIGIN, decode_cache, decode_rest, encode_cache
 from toolbridge.core.codec import Lose
 from toolbridge.core.errors import MalformedRequest
@@ -53,7 +54,10 @@ def _decode_typed(given: shapes.Tool, raw: msgspec.Raw, where: str) -> Tool | No
         return None
     declared = wire.decode_request(raw, _objects, where)
     known = read_client_tool(declared)
-    return known or Tool(given.name or given.type, origin=ORIGIN, hosted=declared)
+    if known is not None:
+        return known
+    server = read_declaration(declared)
+    return Tool(given.name or given.type, origin=ORIGIN, hosted=declared, server=server)
 
 
 def _decode_custom(tool: shapes.Tool, where: str) -> Tool:

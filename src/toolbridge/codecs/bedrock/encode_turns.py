@@ -26,6 +26,8 @@ from toolbridge.core.messages import (
     Turn,
 )
 from toolbridge.core.parts_text import available_text, foreign_text
+from toolbridge.core.server_tool_text import server_text
+from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.shared_fields import foreign_why
 
 _IMAGES = {
@@ -117,6 +119,8 @@ class TurnEncoder:
                 self._lose(where, foreign_why(origin, kind))
                 text = foreign_text(part.raw)
                 return {"text": text} if text.strip() else None
+            case ServerCall() | ServerResult():
+                return {"text": server_text(part)}
             case Audio():
                 self._lose(where, "no model behind Converse is known to take this audio")
                 return {"text": "[audio omitted: this model cannot hear it]"}

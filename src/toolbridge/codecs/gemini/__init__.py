@@ -1,5 +1,6 @@
 """Google's Gemini API: `generateContent`, `streamGenerateContent`, `countTokens`, embeddings."""
 
+from toolbridge.codecs.gemini.builtin_tools import encode_server_tool
 from toolbridge.codecs.gemini.decode_request import decode_request
 from toolbridge.codecs.gemini.decode_stream import StreamDecoder
 from toolbridge.codecs.gemini.encode_request import encode_request
@@ -43,6 +44,7 @@ CODEC = Codec(
         pairs=True,
     ),
     output_support=output_support,
+    encode_server_tool=encode_server_tool,
     field_names=FIELD_NAMES,
     encode_unavailable=encode_unavailable,
 )

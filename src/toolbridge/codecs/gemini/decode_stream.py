@@ -10,7 +10,8 @@ import json
 import msgspec
 
 from toolbridge.codecs.gemini import shapes
-from toolbridge.codecs.gemini.grounding import GroundingSources, tool_records
+from toolbridge.codecs.gemini.builtin_parts import BuiltinParts
+from toolbridge.codecs.gemini.grounding import GroundingSources, fetches, tool_record
 from toolbridge.codecs.gemini.logprobs import decode_logprobs
 from toolbridge.codecs.gemini.media import decode_blob, decode_file
 from toolbridge.codecs.gemini.partial_args import PartialArgs
@@ -21,7 +22,6 @@ from toolbridge.codecs.gemini.usage import decode_usage
 from toolbridge.core.draft import FLOW, Draft
 from toolbridge.core.errors import BrokenWire, Truncated
 from toolbridge.core.events import Event
-from toolbridge.core.fences import fenced
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dumps, replace_lone_surrogates
 from toolbridge.core.messages import (
@@ -33,6 +33,7 @@ from toolbridge.core.messages import (
     StopDetails,
     StopReason,
 )
+from toolbridge.core.server_tools import ServerPart
 from toolbridge.wire.reply import ReplyReader, WholeBody
 from toolbridge.wire.shapes import decode_chunk
 from toolbridge.wire.sse import SseEvent
@@ -94,8 +95,10 @@ class _Answer:
         self._pieces: PartialArgs | None = None
         """The arguments of a call that is still open."""
         self._sources = GroundingSources()
-        self._records: dict[str, JsonObject] = {}
-        """The latest records of Gemini's built-in tools, by kind."""
+        self._record: Foreign | None = None
+        self._pages: JsonObject = {}
+        """The latest metadata of Gemini's built-in tools."""
+        self._builtins = BuiltinParts(ids)
 
     def fail(self, problem: Problem) -> list[Event]:
         return self._draft.fail(problem)
@@ -111,12 +114,24 @@ class _Answer:
             return self._cut("the upstream stopped before its answer ended")
         if self._pieces is None:
             events = self._cite() + self._late_sources()
-            for kind, raw in self._records.items():
-                events += self._draft.add(Foreign(ORIGIN, kind, raw))
+            for part in self._tool_parts():
+                events += self._draft.add(part)
             return events + self._finish(self._claimed)
         if self._claimed != "length":
             return self._cut("the upstream ended its answer inside a call")
         return self._end_pieces(cut=True) + self._finish(self._claimed)
+
+    def _tool_parts(self) -> list[ServerPart | Foreign]:
+        """Return the searches and fetches that only metadata describe."""
+        parts: list[ServerPart | Foreign] = []
+        search = None
+        if not self._builtins.searched:
+            search = self._sources.search(f"builtin_{self._ids.draw(16)}")
+        if search is not None:
+            parts += search
+        elif self._record is not None:
+            parts.append(self._record)
+        return parts + fetches(self._pages, self._ids)
 
     def _finish(self, claimed: StopReason) -> list[Event]:
         return self._draft.finish(claimed, details=self._details)
@@ -164,7 +179,8 @@ class _Answer:
         # Sources come first: a signature among the parts ends the text that they belong to.
         if candidate.grounding_metadata is not None or candidate.citation_metadata is not None:
             self._sources.read(candidate)
-        self._records |= tool_records(candidate)
+        self._record = tool_record(candidate) or self._record
+        self._pages = candidate.url_context_metadata or self._pages
         parts = (candidate.content or {}).get("parts")
         for raw in parts if isinstance(parts, list) else ():
             events += self._read_part(raw)
@@ -189,7 +205,7 @@ class _Answer:
         for name in counts.__struct_fields__:
             if getattr(counts, name) is not None:
                 setattr(self._counts, name, getattr(counts, name))
-        return self._draft.usage(decode_usage(self._counts))
+        return self._draft.usage(decode_usage(self._counts, len(self._sources.queries)))
 
     # ── parts ────────────────────────────────────────────────────────────────
 
@@ -204,7 +220,8 @@ class _Answer:
             return self._read_text(part, part.text)
         if part.function_call is not None:
             return self._read_call(part, part.function_call)
-        found = _whole_part(part, raw if isinstance(raw, dict) else {})
+        given = raw if isinstance(raw, dict) else {}
+        found = self._builtins.decode(given) or _whole_part(part, given)
         if found is None:
             return self._read_text(part, "")
         events = self._cite()
@@ -302,20 +319,9 @@ def _whole_part(part: shapes.Part, raw: JsonObject) -> Image | Foreign | None:
     kind = next(kinds, "")
     if not kind:
         return None
-    text = _code(raw.get(kind))
     if part.inline_data is not None and part.inline_data.mime_type:
         kind = part.inline_data.mime_type.partition("/")[0]  # audio, video, application
-    return Foreign(ORIGIN, kind, raw, text=text)
-
-
-def _code(part: Json) -> str:
-    """Return code that Gemini ran, or its output, as text for other APIs."""
-    if not isinstance(part, dict):
-        return ""
-    code, output = part.get("code"), part.get("output")
-    if isinstance(code, str):
-        return fenced(code, str(part.get("language") or ""))
-    return fenced(output) if isinstance(output, str) else ""
+    return Foreign(ORIGIN, kind, raw)
 
 
 def _details(reason: str | None, message: str | None) -> StopDetails | None:

@@ -8,6 +8,7 @@ function, else by order.
 import msgspec
 
 from toolbridge.codecs.gemini import shapes
+from toolbridge.codecs.gemini.builtin_parts import BuiltinParts
 from toolbridge.codecs.gemini.media import decode_blob, decode_file
 from toolbridge.codecs.gemini.shapes import MESSAGE, MODIFIERS, ORIGIN
 from toolbridge.codecs.gemini.signatures import decode_signature
@@ -74,11 +75,14 @@ class TurnDecoder:
         # Gemini API, Content: the roles are user and model; `function` is an old one of the user.
         role = _ROLES.get(content.role or "user", "user")
         parts: list[Part] = []
+        builtins = BuiltinParts(Ids(f"gemini.{number}.builtin"))
         for index, raw in enumerate(content.parts or ()):
             where = f"contents.{number}.parts.{index}"
             part = wire.convert_request(raw, shapes.Part, where)
             source = _source(raw, where)
-            if part.function_call is not None:
+            if (builtin := builtins.decode(raw, where)) is not None:
+                parts.append(builtin)
+            elif part.function_call is not None:
                 call = self._call(part, part.function_call, f"{number}.{index}")
                 parts.append(sourced(call, source))
             elif part.function_response is not None:

@@ -8,7 +8,12 @@ from toolbridge.codecs.gemini.output import encode_output
 from toolbridge.codecs.gemini.quirks import read_quirks
 from toolbridge.codecs.gemini.shapes import ALT, CONFIG, ORIGIN
 from toolbridge.codecs.gemini.thinking import encode_thinking
-from toolbridge.codecs.gemini.tools import FUNCTIONS, encode_choice, encode_tools
+from toolbridge.codecs.gemini.tools import (
+    FUNCTIONS,
+    choice_of_functions,
+    encode_choice,
+    encode_tools,
+)
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Request, Sampling
@@ -70,12 +75,25 @@ class _RequestEncoder:
         functions = any(FUNCTIONS in entry for entry in tools)
         if tools:
             body["tools"] = [*tools]
-        body |= encode_choice(request.tool_choice, self._lose, any_function=functions)
+        choice = choice_of_functions(request, self._lose)
+        body |= encode_choice(choice, self._lose, any_function=functions)
+        body |= _joined(body, self._combine(tools))
         config = self._config(any_function=functions)
         if config:
             body[CONFIG] = config
         self._restore(body)
         return _joined(self._target.options, body)
+
+    def _combine(self, tools: list[JsonObject]) -> JsonObject:
+        """Return the setting that built-in tools of another API's client need beside functions.
+
+        Gemini API, tool combination: `includeServerSideToolInvocations`, from Gemini 3 on.
+        """
+        kinds = {key for entry in tools for key in entry}
+        combined = FUNCTIONS in kinds and len(kinds) > 1
+        if not combined or self._request.origin == ORIGIN:
+            return {}
+        return {"toolConfig": {"includeServerSideToolInvocations": True}}
 
     def _contents(self) -> list[Json]:
         encoder = TurnEncoder(self._request, self._quirks, self._lose)

@@ -7,6 +7,7 @@ blocks may interleave, so `BlockOrder` puts them in order.
 from msgspec.structs import replace
 from typing_extensions import override
 
+from toolbridge.codecs.gemini.builtin_parts import encode_builtin
 from toolbridge.codecs.gemini.grounding import encode_sources
 from toolbridge.codecs.gemini.logprobs import encode_logprobs
 from toolbridge.codecs.gemini.media import encode_media
@@ -31,6 +32,7 @@ from toolbridge.core.messages import (
     Thinking,
     TokenLogprob,
 )
+from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.wire.sse import write_event
 
 _NOTHING: JsonObject = {"role": "model", "parts": [{"text": ""}]}
@@ -243,6 +245,9 @@ def _encode_part(part: Part) -> list[Json]:
         case Image():
             media = encode_media(part)
             return [] if media is None else [media]
+        case ServerCall() | ServerResult():
+            builtin = encode_builtin(part)
+            return [] if builtin is None else [builtin]
         case Foreign(origin, _, raw) if origin == ORIGIN and not METADATA.issuperset(raw):
             return [raw]
         case _:

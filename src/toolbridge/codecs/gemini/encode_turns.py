@@ -27,6 +27,8 @@ from toolbridge.core.messages import (
     Turn,
 )
 from toolbridge.core.parts_text import available_text, document_text
+from toolbridge.core.server_tool_text import server_text
+from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.shared_fields import foreign_why
 from toolbridge.core.source import own_words
 
@@ -86,7 +88,9 @@ class TurnEncoder:
         # Gemini API, thought signatures: of parallel calls only the first is signed and checked.
         return {**part, "thoughtSignature": part.get("thoughtSignature", SKIP)} if first else part
 
-    def _part(self, part: ResultPart | Thinking, where: str) -> JsonObject | None:
+    def _part(
+        self, part: ResultPart | Thinking | ServerCall | ServerResult, where: str
+    ) -> JsonObject | None:
         written = own_words(part, ORIGIN)
         if written is not None:
             return written
@@ -101,6 +105,8 @@ class TurnEncoder:
                 return self._media(part, where)
             case Reference(name):
                 return {"text": available_text(name)}
+            case ServerCall() | ServerResult():
+                return {"text": server_text(part)}
             case Foreign(origin, kind, raw):
                 if origin == ORIGIN:
                     return (

@@ -9,8 +9,20 @@ from typing import NamedTuple, TypeAlias
 
 from toolbridge.codecs.gemini.shapes import CITATION, METADATA, ORIGIN, Candidate
 from toolbridge.core.citations import link, links
+from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Foreign, Part, Text
+from toolbridge.core.messages import Foreign, Origin, Part, Text
+from toolbridge.core.server_tools import (
+    FetchedPage,
+    SearchHit,
+    SearchHits,
+    ServerCall,
+    ServerPart,
+    ServerResult,
+    ServerToolError,
+    ServerToolErrorCode,
+)
+from toolbridge.core.source import own_words, sourced
 
 _CHUNKS = ("web", "retrievedContext", "maps")
 """The kinds of a grounding chunk that can have a URL."""
@@ -53,6 +65,12 @@ class GroundingSources:
             if (cited := {"type": CITATION, **source}) not in self._cited:
                 self._cited.append(cited)
 
+    @property
+    def queries(self) -> list[str]:
+        """The queries of the searches."""
+        found = (self._grounding or {}).get("webSearchQueries")
+        return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+
     def take(self, before: int, text: str, whole: str) -> list[JsonObject]:
         """Return the citations of `text`, which begins after `before` characters of `whole`."""
         found: list[JsonObject] = []
@@ -62,9 +80,11 @@ class GroundingSources:
             inside = before <= span[0] and span[1] <= before + len(text)
             if inside and self._is_new(page.url, span):
                 found.append(link(page.url, page.title, (span[0] - before, span[1] - before)))
-        named = (page for page in _pages(self._grounding) if page is not None)
-        rest = (page for page in named if page not in spanned and self._is_new(page.url, None))
-        found += [link(page.url, page.title) for page in rest]
+        # The pages of a search are its results; other pages without a passage are citations.
+        if not self.queries:
+            named = (page for page in _pages(self._grounding) if page is not None)
+            rest = (page for page in named if page not in spanned and self._is_new(page.url, None))
+            found += [link(page.url, page.title) for page in rest]
         cited, self._cited = self._cited, []
         return found + cited
 
@@ -73,7 +93,23 @@ class GroundingSources:
         passages = {page.url for page, span in self._passages(whole)}
         pages = {page.url for page in _pages(self._grounding) if page is not None}
         given = {url for url, _ in self._given}
-        return bool(self._cited) or not (passages | pages) <= given
+        named = passages if self.queries else passages | pages
+        return bool(self._cited) or not named <= given
+
+    def search(self, id: str) -> tuple[ServerCall, ServerResult] | None:
+        """Return the searches as one call and its result; None if there was no search."""
+        queries = self.queries
+        if not queries:
+            return None
+        arguments: JsonObject = {"query": queries[0]}
+        if len(queries) > 1:
+            arguments["queries"] = [*queries]
+        pages = (page for page in _pages(self._grounding) if page is not None)
+        hits = SearchHits(tuple(SearchHit(page.url, page.title) for page in pages))
+        rest: JsonObject = {k: v for k, v in (self._grounding or {}).items() if k not in _CITED}
+        source = Origin(ORIGIN, "", {"groundingMetadata": rest})
+        call = ServerCall(id, "web_search", "web_search", arguments)
+        return call, sourced(ServerResult(id, "web_search", hits, "web_search"), source)
 
     def _is_new(self, url: str, span: _Span | None) -> bool:
         if (url, span) in self._given:
@@ -146,13 +182,35 @@ def _objects(value: Json) -> list[JsonObject]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def tool_records(candidate: Candidate) -> dict[str, JsonObject]:
-    """Return the records of built-in tools in a candidate, by kind, without the sources."""
+def tool_record(candidate: Candidate) -> Foreign | None:
+    """Return the record of a built-in tool in a candidate that found pages without a search."""
     grounding = candidate.grounding_metadata or {}
     rest: JsonObject = {k: v for k, v in grounding.items() if v and k not in _CITED}
-    found: dict[str, JsonObject] = {next(iter(rest)): {"groundingMetadata": rest}} if rest else {}
-    if candidate.url_context_metadata:
-        found["urlContextMetadata"] = {"urlContextMetadata": candidate.url_context_metadata}
+    return Foreign(ORIGIN, next(iter(rest)), {"groundingMetadata": rest}) if rest else None
+
+
+_FAILED: dict[str, ServerToolErrorCode] = {
+    "URL_RETRIEVAL_STATUS_ERROR": "url_not_accessible",
+    "URL_RETRIEVAL_STATUS_PAYWALL": "url_not_accessible",
+    "URL_RETRIEVAL_STATUS_UNSAFE": "url_not_allowed",
+}
+"""Gemini API, UrlRetrievalStatus: why a page was not read."""
+_FETCHED = "URL_RETRIEVAL_STATUS_SUCCESS"
+
+
+def fetches(metadata: JsonObject, ids: Ids) -> list[ServerPart]:
+    """Return the pages in `urlContextMetadata` as calls and results."""
+    found: list[ServerPart] = []
+    for entry in _objects(metadata.get("urlMetadata")):
+        url, id = str(entry.get("retrievedUrl") or ""), f"builtin_{ids.draw(16)}"
+        failed = _FAILED.get(str(entry.get("urlRetrievalStatus")))
+        outcome = FetchedPage(url) if failed is None else ServerToolError(failed)
+        result = ServerResult(id, "web_fetch", outcome, "web_fetch")
+        source = Origin(ORIGIN, "", {"urlContextMetadata": {"urlMetadata": [entry]}})
+        found += [
+            ServerCall(id, "web_fetch", "web_fetch", {"url": url}),
+            sourced(result, source),
+        ]
     return found
 
 
@@ -162,7 +220,7 @@ def tool_records(candidate: Candidate) -> dict[str, JsonObject]:
 def encode_sources(content: tuple[Part, ...]) -> JsonObject:
     """Return the fields of a candidate with the sources of its text."""
     cited: list[Json] = []
-    pages: dict[_Page, int] = {}
+    pages = {page: number for number, page in enumerate(_found_pages(content))}
     supports: list[Json] = []
     before = 0
     for part in content:
@@ -179,17 +237,68 @@ def encode_sources(content: tuple[Part, ...]) -> JsonObject:
     return _with_records(_fields(cited, [*pages], supports), content)
 
 
+def _found_pages(content: tuple[Part, ...]) -> dict[_Page, None]:
+    """Return the pages that searches found, each once."""
+    results = (part.outcome for part in content if isinstance(part, ServerResult))
+    hits = (hit for outcome in results if isinstance(outcome, SearchHits) for hit in outcome.hits)
+    return dict.fromkeys(_Page(hit.url, hit.title) for hit in hits)
+
+
+def _queries(call: ServerCall) -> list[Json]:
+    queries = call.arguments.get("queries")
+    return queries if isinstance(queries, list) else [call.arguments.get("query", "")]
+
+
+def _with_calls(fields: JsonObject, content: tuple[Part, ...]) -> JsonObject:
+    """Return `fields` with the queries of searches and the pages that were fetched."""
+    calls = [part for part in content if isinstance(part, ServerCall)]
+    queries = [query for call in calls if call.kind == "web_search" for query in _queries(call)]
+    if queries:
+        known = fields.get("groundingMetadata")
+        searched: JsonObject = {"webSearchQueries": queries}
+        fields["groundingMetadata"] = searched | (known if isinstance(known, dict) else {})
+    results = {part.call_id: part for part in content if isinstance(part, ServerResult)}
+    pages = [_page_record(call, results) for call in calls if call.kind == "web_fetch"]
+    if pages:
+        fields["urlContextMetadata"] = {"urlMetadata": [*pages]}
+    return fields
+
+
+def _page_record(call: ServerCall, results: dict[str, ServerResult]) -> JsonObject:
+    result = results.get(call.id)
+    if result is not None and (written := own_words(result, ORIGIN)) is not None:
+        metadata = written.get("urlContextMetadata")
+        entries = _objects(metadata.get("urlMetadata")) if isinstance(metadata, dict) else []
+        if entries:
+            return entries[0]
+    outcome = result.outcome if result is not None else None
+    failed = outcome.code if isinstance(outcome, ServerToolError) else ""
+    unsafe = failed in {"url_not_allowed", "url_not_in_prior_context"}
+    status = "URL_RETRIEVAL_STATUS_UNSAFE" if unsafe else "URL_RETRIEVAL_STATUS_ERROR"
+    url = outcome.url if isinstance(outcome, FetchedPage) else call.arguments.get("url", "")
+    return {"retrievedUrl": url, "urlRetrievalStatus": status if failed else _FETCHED}
+
+
 def _with_records(fields: JsonObject, content: tuple[Part, ...]) -> JsonObject:
     """Return `fields` with the records of Gemini's built-in tools."""
     for part in content:
-        if isinstance(part, Foreign) and part.origin == ORIGIN and METADATA.issuperset(part.raw):
-            for name, value in part.raw.items():
-                sources = fields.get(name)
-                if isinstance(sources, dict) and isinstance(value, dict):
-                    fields[name] = value | sources
-                else:
-                    fields[name] = value
-    return fields
+        for name, value in _record(part).items():
+            sources = fields.get(name)
+            if isinstance(sources, dict) and isinstance(value, dict):
+                fields[name] = value | sources
+            else:
+                fields[name] = value
+    return _with_calls(fields, content)
+
+
+def _record(part: Part) -> JsonObject:
+    """Return the metadata of a candidate that a part keeps."""
+    if isinstance(part, Foreign) and part.origin == ORIGIN and METADATA.issuperset(part.raw):
+        return part.raw
+    if not isinstance(part, ServerResult) or part.kind != "web_search":
+        return {}
+    written = own_words(part, ORIGIN) or {}
+    return written if METADATA.issuperset(written) else {}
 
 
 def _segment(text: str, before: int, span: _Span) -> JsonObject:

@@ -33,12 +33,17 @@ class Quirks(msgspec.Struct, frozen=True):
     """False for models that take media only after a function's response, not inside it."""
     json_with_tools: bool = True
     """False for models that reject `responseMimeType` application/json together with functions."""
+    search_with_functions: bool = True
+    """False for models that reject built-in tools together with functions: before Gemini 3."""
+    exclude_domains: bool = False
+    """True if `googleSearch` takes `excludeDomains` (Vertex AI)."""
 
 
 _OLD: JsonObject = {
     "thinking_style": "budget",
     "media_in_results": False,
     "json_with_tools": False,
+    "search_with_functions": False,
 }
 _NO_MINIMAL: JsonObject = {"thinking_levels": ["LOW", "MEDIUM", "HIGH"]}
 # Gemini API, thinking: 2.5 Pro takes 128 to 32768 tokens and cannot be turned off, 2.5 Flash-Lite

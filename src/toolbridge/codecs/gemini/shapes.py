@@ -19,6 +19,7 @@ SHOWS = AnswerFeatures(
     images=frozenset({"data", "url"}),
     citations=frozenset({CITATION}),
     alternatives=True,
+    server_tools=frozenset({"web_search", "web_fetch", "code_execution"}),
 )
 METADATA = frozenset({"groundingMetadata", "urlContextMetadata"})
 """Fields of a candidate that describe the work of built-in tools; in our message they are parts."""

@@ -6,7 +6,10 @@ as `googleSearch`, or both. A built-in tool is hosted: Gemini runs it inside the
 
 from typing import Literal
 
+from msgspec.structs import replace
+
 from toolbridge.codecs.gemini import shapes
+from toolbridge.codecs.gemini.builtin_tools import MCP, decode_server_tool
 from toolbridge.codecs.gemini.quirks import Quirks
 from toolbridge.codecs.gemini.schemas import decode_schema, project
 from toolbridge.codecs.gemini.shapes import ORIGIN, decode_rest
@@ -40,9 +43,23 @@ def decode_tools(given: list[JsonObject] | None) -> tuple[Tool, ...]:
                 declared = value if isinstance(value, list) else [value]
                 tools += (_decode_tool(one, f"{where}.{j}") for j, one in enumerate(declared))
             elif value is not None:
-                hosted: JsonObject = {key: value}
-                tools.append(Tool(key, origin=ORIGIN, hosted=hosted, source=Origin(ORIGIN, where)))
+                tools += _decode_builtin(key, value, where)
     return tuple(tools)
+
+
+def _decode_builtin(key: str, value: Json, where: str) -> list[Tool]:
+    """Return a built-in tool; of several MCP servers, each."""
+    if key != MCP or not isinstance(value, list):
+        server = decode_server_tool(key, value)
+        source = Origin(ORIGIN, where)
+        return [Tool(key, origin=ORIGIN, hosted={key: value}, server=server, source=source)]
+    found: list[Tool] = []
+    for number, one in enumerate(value):
+        server = decode_server_tool(key, [one])
+        name = server.server if server is not None and server.server else key
+        source = Origin(ORIGIN, f"{where}.{number}")
+        found.append(Tool(name, origin=ORIGIN, hosted={key: [one]}, server=server, source=source))
+    return found
 
 
 def _decode_tool(declaration: Json, where: str) -> Tool:
@@ -117,7 +134,13 @@ class _Entries:
 
     def add(self, tool: Tool, hosted: JsonObject) -> None:
         group = _group(tool) or f"hosted.{len(self._groups)}"
-        self._groups[group] = self._groups.get(group, {}) | hosted
+        entry = self._groups.setdefault(group, {})
+        for key, value in hosted.items():
+            servers = entry.get(key) if key == MCP else None
+            if isinstance(servers, list) and isinstance(value, list):
+                entry[key] = [*servers, *value]
+            else:
+                entry[key] = value
 
     def declare(self, tool: Tool, function: JsonObject) -> None:
         entry = self._groups.setdefault(_group(tool), {})
@@ -148,6 +171,18 @@ def decode_choice(given: JsonObject | None) -> tuple[ToolChoice, JsonObject]:
     if mode == "required" and len(names) == 1:
         return ToolChoice("named", names), rest
     return ToolChoice(mode or "auto", names), rest
+
+
+def choice_of_functions(request: Request, lose: Lose) -> ToolChoice:
+    """Return the tool choice without built-in tools, which decide themselves when they run."""
+    choice = request.tool_choice
+    hosted = {tool.name for tool in request.tools if tool.hosted is not None}
+    names = tuple(name for name in choice.names if name not in hosted)
+    if names == choice.names:
+        return choice
+    lose("tool_choice", "Gemini cannot force a built-in tool")
+    mode = "auto" if choice.mode == "named" else choice.mode
+    return replace(choice, mode=mode, names=names)
 
 
 def encode_choice(choice: ToolChoice, lose: Lose, *, any_function: bool) -> JsonObject:

@@ -9,8 +9,8 @@ from toolbridge.core.json import JsonObject
 from toolbridge.core.usage import Usage
 
 
-def decode_usage(counts: Counts) -> Usage:
-    """Return the totals of an answer."""
+def decode_usage(counts: Counts, searches: int = 0) -> Usage:
+    """Return the totals of an answer; the API does not count `searches`."""
     given = (counts.prompt_token_count or 0) + (counts.tool_use_prompt_token_count or 0)
     cached = counts.cached_content_token_count or 0
     thoughts = counts.thoughts_token_count or 0
@@ -19,6 +19,7 @@ def decode_usage(counts: Counts) -> Usage:
         output=(counts.candidates_token_count or 0) + thoughts,
         cache_read=cached,
         reasoning=thoughts,
+        searches=searches,
     )
 
 

@@ -13,6 +13,7 @@ from toolbridge.codecs.ollama.rejections import encode_error
 from toolbridge.codecs.ollama.usage import encode_usage
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
+from toolbridge.core.answer_sources import sources_text
 from toolbridge.core.block_order import BlockEvent, BlockOrder
 from toolbridge.core.codec import AnswerContext
 from toolbridge.core.fold import OWN_ENDS, Fold, broken_last
@@ -78,6 +79,8 @@ class StreamEncoder:
                 # A call is atomic: clients would run one that the token limit has cut.
                 broken = self._broken if reason in OWN_ENDS else []
                 lines = [self._call_line(call) for call in broken]
+                if sources := self._envelope.sources(message):
+                    lines.append(self._line({"content": sources}))
                 end = self._envelope.end(reason, message.usage, self.elapsed)
                 end |= loss_field(message, shapes.SHOWS)
                 return [*lines, self._line({"content": ""}, end)]
@@ -140,6 +143,12 @@ class _Envelope:
         done: JsonObject = {"done": True, "done_reason": self._done_reason(reason)}
         return done | encode_usage(usage, self._asked.estimate, elapsed)
 
+    def sources(self, message: Message) -> str:
+        """Return the links of an answer as text: Ollama has no field for them."""
+        if self._asked.request.output is not None:
+            return ""  # JSON that follows a schema must stay valid
+        return sources_text(replace(message, content=in_words(message.content, shapes.SHOWS)))
+
     def _done_reason(self, reason: StopReason) -> str:
         extra = self._asked.request.extra
         if extra.get(shapes.LOAD):
@@ -155,7 +164,7 @@ def encode_message(message: Message, asked: AnswerContext) -> bytes:
     message = replace(message, content=in_words(message.content, shapes.SHOWS))
     envelope = _Envelope(asked)
     envelope.model = envelope.model or message.model
-    body: JsonObject = {"content": message.text}
+    body: JsonObject = {"content": message.text + envelope.sources(message)}
     if thinking := message.thinking:
         body["thinking"] = thinking
     if calls := [part for part in broken_last(message) if isinstance(part, Call)]:

@@ -26,6 +26,8 @@ from toolbridge.core.messages import (
     Turn,
 )
 from toolbridge.core.parts_text import available_text, document_text, foreign_text
+from toolbridge.core.server_tool_text import server_text
+from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.shared_fields import foreign_why
 from toolbridge.core.source import own_words
 
@@ -116,6 +118,8 @@ class TurnEncoder:
             case Foreign(origin, kind):
                 self._lose(where, foreign_why(origin, kind))
                 return foreign_text(part.raw)
+            case ServerCall() | ServerResult():
+                return server_text(part)
             case _:
                 self._lose(where, "a message of Ollama's cannot hold such a part")
                 return ""

@@ -15,6 +15,7 @@ from toolbridge.codecs.openai_chat.encode_stream import StreamEncoder, encode_me
 from toolbridge.codecs.openai_chat.field_names import FIELD_NAMES
 from toolbridge.codecs.openai_chat.output import output_support
 from toolbridge.codecs.openai_chat.rejections import decode_rejection, encode_rejection
+from toolbridge.codecs.openai_chat.search_options import encode_server_tool
 from toolbridge.codecs.openai_chat.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
 
@@ -47,6 +48,7 @@ CODEC = Codec(
     ),
     completes=completes,
     output_support=output_support,
+    encode_server_tool=encode_server_tool,
     field_names=FIELD_NAMES,
 )
 

@@ -28,6 +28,8 @@ from toolbridge.core.messages import (
     Text,
 )
 from toolbridge.core.parts_text import available_text, document_text, foreign_text
+from toolbridge.core.server_tool_text import server_text
+from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.shared_fields import foreign_why
 from toolbridge.core.source import own_words, sourced
 from toolbridge.wire import shapes as wire
@@ -158,11 +160,18 @@ class PartEncoder:
             case Reference(name):
                 tool = self._tools.get(name)
                 return available_text(name, tool.schema if tool else None)
+            case _:
+                return self._other_part(where, part)
+
+    def _other_part(self, where: str, part: Part) -> JsonObject | str:
+        match part:
             case Foreign(origin, _, raw) if origin == ORIGIN:
                 return raw
             case Foreign(origin, kind):
                 self.lose(where, foreign_why(origin, kind))
                 return foreign_text(part.raw)
+            case ServerCall() | ServerResult():
+                return server_text(part)
             case _:
                 self.lose(where, "this message cannot contain such a part")
                 return ""

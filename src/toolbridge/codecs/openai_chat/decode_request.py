@@ -8,6 +8,7 @@ import msgspec
 
 from toolbridge.codecs.openai_chat import shapes
 from toolbridge.codecs.openai_chat.decode_turns import TurnDecoder
+from toolbridge.codecs.openai_chat.search_options import OPTIONS
 from toolbridge.codecs.openai_chat.shapes import ORIGIN
 from toolbridge.codecs.openai_chat.thinking import decode_thinking
 from toolbridge.codecs.openai_chat.tools import decode_choice, decode_tools
@@ -39,7 +40,7 @@ def decode_request(
         model=model or asked.model or "",
         system=tuple(conversation.system),
         turns=conversation.turns,
-        tools=decode_tools(asked),
+        tools=decode_tools(asked, extra.pop(OPTIONS, None)),
         tool_choice=decode_choice(asked, extra),
         max_tokens=_decode_limit(asked),
         stop=(asked.stop,) if isinstance(asked.stop, str) else tuple(asked.stop or ()),

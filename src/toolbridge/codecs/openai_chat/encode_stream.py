@@ -17,6 +17,7 @@ from toolbridge.codecs.openai_chat.thinking import encode_seals
 from toolbridge.codecs.openai_chat.usage import encode_usage
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
+from toolbridge.core.answer_sources import found_pages
 from toolbridge.core.block_order import BlockOrder
 from toolbridge.core.citations import maybe_link
 from toolbridge.core.codec import AnswerContext
@@ -131,6 +132,9 @@ class StreamEncoder:
         lost = loss_field(message, shapes.SHOWS)
         why = _explanation(message)
         said = [self._chunk({"refusal": why})] if why else []
+        # The sources of a search without citations come in the last delta before the end.
+        if pages := _page_annotations(message, self._length):
+            said.append(self._chunk({"annotations": pages}))
         said.append(self._chunk({}, finish_reason(reason, self._request), lost))
         if self._choice:
             return said
@@ -302,7 +306,21 @@ def _all_annotations(message: Message) -> list[Json]:
         if isinstance(part, Text):
             length += len(part.text)
             found += _annotations(part, length)
-    return found
+    return found + _page_annotations(message, length)
+
+
+def _page_annotations(message: Message, length: int) -> list[Json]:
+    """Return annotations of the whole text for pages that it does not cite one by one.
+
+    OpenAI chat has no part for a search, so what it found would be lost otherwise.
+    """
+    pages = found_pages(message.content) if length else {}
+    return [_annotation((0, length), url, title) for url, title in pages.items()]
+
+
+def _annotation(span: tuple[int, int], url: str, title: str) -> JsonObject:
+    inner: JsonObject = {"start_index": span[0], "end_index": span[1], "url": url, "title": title}
+    return {"type": "url_citation", "url_citation": inner}
 
 
 def _logprobs(tokens: tuple[TokenLogprob, ...]) -> JsonObject:
@@ -334,13 +352,8 @@ def _annotations(text: Text, end: int) -> list[Json]:
         if citation.get("type") in shapes.ANNOTATIONS:
             found.append(citation)
         elif cited := maybe_link(citation, text.text):
-            inner: JsonObject = {
-                "start_index": before + cited.start,
-                "end_index": before + cited.end,
-                "url": cited.url,
-                "title": cited.title,
-            }
-            found.append({"type": "url_citation", "url_citation": inner})
+            span = (before + cited.start, before + cited.end)
+            found.append(_annotation(span, cited.url, cited.title))
     return found
 
 

@@ -77,6 +77,9 @@ class Quirks(msgspec.Struct, frozen=True):
     """True if `tool_choice` may list the allowed tools; otherwise only those are offered."""
     parallel_tool_calls: bool = True
     """True if the provider accepts the field."""
+    web_search: Literal["", "options", "openrouter"] = ""
+    """How the provider's own web search is enabled: by `web_search_options` (OpenAI, search models),
+    or by the tool `openrouter:web_search`; empty if it has none."""
     json_schema: bool = True
     """False if `response_format` can be `json_object` only."""
     schema_subset: Literal["", "openai", "groq", "cerebras", "llamacpp", "xgrammar"] = ""

@@ -10,6 +10,11 @@ from msgspec.structs import replace
 
 from toolbridge.codecs.openai_chat import shapes
 from toolbridge.codecs.openai_chat.quirks import Quirks
+from toolbridge.codecs.openai_chat.search_options import (
+    decode_options,
+    decode_server_tool,
+    search_options,
+)
 from toolbridge.codecs.openai_chat.shapes import ORIGIN
 from toolbridge.core.codec import Lose
 from toolbridge.core.errors import MalformedRequest
@@ -29,15 +34,19 @@ _objects = msgspec.json.Decoder(wire.AnyObject)
 # ── theirs to ours ───────────────────────────────────────────────────────────
 
 
-def decode_tools(asked: shapes.Body) -> tuple[Tool, ...]:
-    """Return the tools of a request, those of the deprecated `functions` last."""
+def decode_tools(asked: shapes.Body, options: Json = None) -> tuple[Tool, ...]:
+    """Return the tools of a request: those of the deprecated `functions`, and the search, last.
+
+    `options` is the field `web_search_options`.
+    """
     tools = [_decode_tool(raw, f"tools.{i}") for i, raw in enumerate(asked.tools or ())]
     for i, function in enumerate(asked.functions or ()):
         native: JsonObject = {"name": function.name}
         source = Origin(ORIGIN, f"functions.{i}")
         tool = _decode_function(function)
         tools.append(replace(tool, origin=ORIGIN, native=native, source=source))
-    return tuple(tools)
+    names = {tool.name for tool in tools}
+    return (*tools, *decode_options(options, names))
 
 
 def _decode_tool(raw: msgspec.Raw, where: str) -> Tool:
@@ -60,7 +69,8 @@ def _decode_definition(tool: shapes.Tool, raw: msgspec.Raw, where: str) -> Tool:
         return Tool(custom.name, custom.description or "", freeform=True, origin=ORIGIN)
     hosted = wire.decode_request(raw, _objects, where)
     name = hosted.get("name")
-    return Tool(name if isinstance(name, str) else tool.type, origin=ORIGIN, hosted=hosted)
+    named = name if isinstance(name, str) else tool.type
+    return Tool(named, origin=ORIGIN, hosted=hosted, server=decode_server_tool(hosted))
 
 
 def _takes_any_text(custom: msgspec.Raw) -> bool:
@@ -133,7 +143,7 @@ def encode_tools(request: Request, quirks: Quirks, lose: Lose) -> list[Json]:
     for number, tool in enumerate(request.tools):
         if not _is_withheld(request, quirks, tool) and _is_elsewhere(tool):
             lose(f"tools.{number}", hosted_why(tool))
-    offered = _offered(request, quirks)
+    offered = [one for one in _offered(request, quirks) if not search_options(one[1])]
     return [_encode_tool(number, tool, request, quirks, lose) for number, tool in offered]
 
 
@@ -233,7 +243,8 @@ def encode_choice(request: Request, quirks: Quirks, lose: Lose) -> JsonObject:
     OpenAI chat: both fields are rejected in a request without tools.
     """
     choice = request.tool_choice
-    offered = {tool.name: tool for _, tool in _offered(request, quirks)}
+    found = (tool for _, tool in _offered(request, quirks) if not search_options(tool))
+    offered = {tool.name: tool for tool in found}
     if not offered:
         if choice.mode in {"required", "named"}:
             lose("tool_choice", "there is no tool to choose")

@@ -5,6 +5,7 @@ from toolbridge.codecs.openai_responses.decode_stream import StreamDecoder
 from toolbridge.codecs.openai_responses.encode_request import encode_request
 from toolbridge.codecs.openai_responses.encode_stream import StreamEncoder, encode_message
 from toolbridge.codecs.openai_responses.field_names import FIELD_NAMES
+from toolbridge.codecs.openai_responses.hosted_tools import encode_server_tool
 from toolbridge.codecs.openai_responses.output import output_support
 from toolbridge.codecs.openai_responses.rejections import decode_rejection, encode_rejection
 from toolbridge.codecs.openai_responses.shapes import SHOWS
@@ -40,6 +41,7 @@ CODEC = Codec(
         system_in_place=True,
     ),
     output_support=output_support,
+    encode_server_tool=encode_server_tool,
     field_names=FIELD_NAMES,
     # Codex compacts at `response.failed` with this code; the body of a 400 it only prints.
     fails_in_stream=frozenset({"context_overflow"}),

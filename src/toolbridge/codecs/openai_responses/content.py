@@ -37,6 +37,8 @@ from toolbridge.core.messages import (
     Text,
 )
 from toolbridge.core.parts_text import available_text
+from toolbridge.core.server_tool_text import server_text
+from toolbridge.core.server_tools import ServerCall, ServerPart, ServerResult
 from toolbridge.core.shared_fields import foreign_why
 from toolbridge.core.source import own_words, sourced
 from toolbridge.wire import shapes as wire
@@ -126,11 +128,16 @@ class ContentEncoder:
 
     def part(self, part: Part, where: str, role: Role) -> JsonObject | None:
         """Return a part of a message; None if it cannot be written."""
+        if isinstance(part, ServerCall | ServerResult):
+            return self._server_part(part, role)
         written = own_words(part, ORIGIN)
         if written is not None and (not isinstance(part, Image) or self._target.can("vision")):
             return written
         if role == "assistant":
             return self._assistant_part(part, where)
+        return self._user_part(part, where)
+
+    def _user_part(self, part: Part, where: str) -> JsonObject | None:
         match part:
             case Text(text):
                 return self.input_text(text, part.cache)
@@ -149,6 +156,12 @@ class ContentEncoder:
                 return None
             case _:
                 return None
+
+    def _server_part(self, part: ServerPart, role: Role) -> JsonObject:
+        said = server_text(part)
+        if role == "assistant":
+            return {"type": "output_text", "text": said, "annotations": []}
+        return self.input_text(said, "")
 
     def _assistant_part(self, part: Part, where: str) -> JsonObject | None:
         if isinstance(part, Foreign) and part.origin == ORIGIN:

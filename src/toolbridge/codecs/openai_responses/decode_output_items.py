@@ -9,13 +9,17 @@ missing is written.
 from typing_extensions import override
 
 from toolbridge.codecs.openai_responses.builtins import BY_CALL, decode_known_arguments
+from toolbridge.codecs.openai_responses.decode_hosted import (
+    HOSTED_TYPES,
+    decode_answered,
+    is_hosted,
+)
 from toolbridge.codecs.openai_responses.item_fields import full_name, seal_item
 from toolbridge.codecs.openai_responses.shapes import ORIGIN, Item
 from toolbridge.codecs.openai_responses.thinking import seal_thought
 from toolbridge.core.answer_losses import kind_name
 from toolbridge.core.draft import Draft
 from toolbridge.core.events import Event
-from toolbridge.core.fences import fenced
 from toolbridge.core.json import Json, JsonObject, dumps, replace_lone_surrogates
 from toolbridge.core.logprobs import read_logprobs
 from toolbridge.core.messages import Foreign, Image, Opaque
@@ -73,7 +77,7 @@ class OutputItem:
         """Return the events that complete the item; `raw` is empty without `output_item.done`."""
         if not raw:
             return []
-        return self._draft.add(Foreign(ORIGIN, item.type, raw, text=_show_code(raw)))
+        return self._draft.add(Foreign(ORIGIN, item.type, raw))
 
 
 def _fields(item: Item) -> JsonObject:
@@ -324,18 +328,34 @@ _IMAGE_FIELDS = ("id", "action", "background", "quality", "revised_prompt", "siz
 """Fields of the item that are kept with the image."""
 
 
-class BuiltinOutput(OutputItem):
-    """A call of a built-in tool, written when the item is complete."""
+class HostedOutput(OutputItem):
+    """A call of a tool that the server ran, with its result; read when the item is complete."""
 
     def __init__(self, draft: Draft, item: Item) -> None:
         super().__init__(draft, item)
         self.kind = item.type
+        self.searched = False
 
     @override
     def finish(self, item: Item, raw: JsonObject, /) -> list[Event]:
+        parts = decode_answered(raw) if raw else ()
+        self.searched = any(part.kind == "web_search" for part in parts)
+        return [event for part in parts for event in self._draft.add(part)]
+
+
+class BuiltinOutput(HostedOutput):
+    """A call of a built-in tool, written when the item is complete.
+
+    The server runs a tool search without `execution: client`.
+    """
+
+    @override
+    def finish(self, item: Item, raw: JsonObject, /) -> list[Event]:
+        if is_hosted(raw):
+            return super().finish(item, raw)
         arguments = None if item.status == "incomplete" else decode_known_arguments(raw)
         if arguments is None:
-            return super().finish(item, raw)
+            return OutputItem.finish(self, item, raw)
         id = item.call_id or item.id or ""
         events = self._draft.call(self, name=BY_CALL[item.type].type, id=id)
         events += self._draft.arguments(self, dumps(arguments))
@@ -349,17 +369,8 @@ def _text(part: JsonObject, channel: str) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _show_code(item: JsonObject) -> str:
-    """Return the code that OpenAI ran and its output as Markdown, for other APIs."""
-    if item.get("type") != "code_interpreter_call":
-        return ""
-    given = item.get("outputs")
-    outputs = given if isinstance(given, list) else []
-    printed = (_text(output, "logs") for output in outputs if isinstance(output, dict))
-    return fenced(_text(item, "code"), "python") + "".join(map(fenced, printed))
-
-
 OUTPUTS: dict[str, type[OutputItem]] = {
     output.kind: output
     for output in (MessageOutput, ThoughtOutput, CallOutput, FreeCallOutput, ImageOutput)
-} | dict.fromkeys(BY_CALL, BuiltinOutput)
+}
+OUTPUTS |= dict.fromkeys(HOSTED_TYPES, HostedOutput) | dict.fromkeys(BY_CALL, BuiltinOutput)

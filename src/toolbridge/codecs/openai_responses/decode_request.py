@@ -41,7 +41,9 @@ def decode_request(
     extra = wire.leftovers(body, shapes.Body)
     _check(asked, extra, model=model, counting=counting)
     conversation = _decode_input(asked)
-    tools, namespaces = decode_tools(asked.tools or [], conversation.found)
+    limit = extra.get("max_tool_calls")
+    most_calls = limit if isinstance(limit, int) else None
+    tools, namespaces = decode_tools(asked.tools or [], conversation.found, most_calls)
     extra |= namespaces
     think = decode_thinking(asked.reasoning, extra)
     output = _decode_text(asked.text, extra)

@@ -11,8 +11,10 @@ from collections.abc import Callable
 import msgspec
 
 from toolbridge.codecs.openai_responses.builtins import BY_CALL
+from toolbridge.codecs.openai_responses.decode_hosted import HOSTED_TYPES
 from toolbridge.codecs.openai_responses.decode_output_items import (
     OUTPUTS,
+    HostedOutput,
     ImageOutput,
     MessageOutput,
     OutputItem,
@@ -309,7 +311,11 @@ class _Answer:
         return "refusal" if any(output.refused for output in messages) else "end"
 
     def _count(self, reply: Reply) -> list[Event]:
-        return self._draft.usage(decode_usage(reply.usage)) if reply.usage else []
+        if reply.usage is None:
+            return []
+        hosted = (output for output in self._outputs if isinstance(output, HostedOutput))
+        searches = sum(output.searched for output in hosted)
+        return self._draft.usage(decode_usage(reply.usage, reply.tool_usage, searches))
 
     def _fail(self, reply: Reply, status: str) -> list[Event]:
         if status == "cancelled":
@@ -340,7 +346,7 @@ def _kind(type: str) -> str:
     return type if type in OUTPUTS else ""
 
 
-_READ = OUTPUTS.keys() - BY_CALL.keys() - {ImageOutput.kind}
+_READ = OUTPUTS.keys() - BY_CALL.keys() - HOSTED_TYPES - {ImageOutput.kind}
 """The types of items whose fields are all known."""
 _NAMES = ("id", "call_id", "status")
 """The fields that are read of every other item."""

@@ -18,6 +18,7 @@ from toolbridge.codecs.openai_responses.builtins import (
 )
 from toolbridge.codecs.openai_responses.compaction import read_summary
 from toolbridge.codecs.openai_responses.content import decode_content
+from toolbridge.codecs.openai_responses.decode_hosted import decode_hosted, is_hosted
 from toolbridge.codecs.openai_responses.item_fields import (
     full_name,
     is_own_id,
@@ -42,6 +43,7 @@ from toolbridge.core.messages import (
     Thinking,
     Turn,
 )
+from toolbridge.core.server_tools import McpApproval, ServerCall, ServerResult
 from toolbridge.core.source import sourced
 from toolbridge.wire import shapes as wire
 
@@ -108,6 +110,9 @@ class TurnDecoder:
         if (summary := read_summary(item)) is not None:
             self.add_text(summary)
             return
+        if is_hosted(item):
+            self._add_hosted(item, where)
+            return
         source = Origin(ORIGIN, where, item)
         arguments = decode_call_arguments(item)
         result = None if item.get("call_id") in self._hosted else self._result(item, where)
@@ -124,6 +129,16 @@ class TurnDecoder:
                 self._hosted.add(item.get("call_id"))
             part = _own_image(item) or Foreign(ORIGIN, kind, item, Origin(ORIGIN, where))
             if kind.endswith(_USER_ITEMS):
+                self._add_to_results(part)
+            else:
+                self._add_to_assistant(part)
+
+    def _add_hosted(self, item: JsonObject, where: str) -> None:
+        """Add a call and a result of a tool that the server ran: parts of the model's answer."""
+        if item.get("type") == "tool_search_output":
+            self._find(item, where)
+        for part in decode_hosted(item, where):
+            if isinstance(part, ServerResult) and isinstance(part.outcome, McpApproval):
                 self._add_to_results(part)
             else:
                 self._add_to_assistant(part)
@@ -158,7 +173,7 @@ class TurnDecoder:
             self._turns.append(("assistant", []))
         self._turns[-1][1].append(part)
 
-    def _add_to_results(self, part: Result | Foreign | Image) -> None:
+    def _add_to_results(self, part: Result | Foreign | Image | ServerResult) -> None:
         """Add an output to the current turn of outputs, or to a new one."""
         if not self._after_results():
             self._turns.append(("user", []))
@@ -168,7 +183,8 @@ class TurnDecoder:
         """Return True if the last turn contains only outputs."""
         if not self._turns or self._turns[-1][0] != "user":
             return False
-        return all(isinstance(part, Result) or _is_item(part) for part in self._turns[-1][1])
+        outputs = (Result, ServerResult)
+        return all(isinstance(part, outputs) or _is_item(part) for part in self._turns[-1][1])
 
     def _add_message(self, item: shapes.MessageItem, raw: msgspec.Raw, where: str) -> None:
         fields = _other_fields(raw, item, where)
@@ -303,7 +319,7 @@ def _decode_output(item: shapes.Output, raw: msgspec.Raw, where: str) -> Result:
 
 
 def _fits_result(part: Part) -> TypeGuard[ResultPart]:
-    return not isinstance(part, Thinking | Call | Result)
+    return not isinstance(part, Thinking | Call | Result | ServerCall | ServerResult)
 
 
 def _unmark_error(parts: list[Part]) -> tuple[list[Part], bool]:

@@ -7,6 +7,7 @@ sent back without a stored response. What the API has no field for becomes a los
 from hashlib import blake2b
 
 from toolbridge.codecs.openai_responses.encode_turns import TurnEncoder
+from toolbridge.codecs.openai_responses.hosted_tools import encode_call_limit, include_of_tools
 from toolbridge.codecs.openai_responses.output import encode_output
 from toolbridge.codecs.openai_responses.quirks import Retention, read_quirks
 from toolbridge.codecs.openai_responses.shapes import (
@@ -87,6 +88,8 @@ class _RequestEncoder:
         if tools := encode_tools(self._request, self._quirks, self._lose):
             self._body["tools"] = tools
         self._body |= encode_choice(self._request, self._quirks, self._lose)
+        if self._request.origin != ORIGIN:
+            self._body |= encode_call_limit(self._request, self._lose)
 
     def _needs_json_prompt(self) -> bool:
         """Return True if no item of the input contains the word "JSON".
@@ -141,8 +144,9 @@ class _RequestEncoder:
         include: list[Json] = [ENCRYPTED_REASONING]
         asked = extra.get("include")
         include += asked if isinstance(asked, list) else []
-        if "top_logprobs" in self._body and self._request.origin != ORIGIN:
-            include.append(LOGPROBS)
+        if self._request.origin != ORIGIN:
+            include += include_of_tools(self._request)
+            include += [LOGPROBS] if "top_logprobs" in self._body else []
         if LOGPROBS in include and self._body.get("top_logprobs") == 0:
             del self._body["top_logprobs"]  # `include` alone means no alternatives
         self._body["include"] = include

@@ -13,6 +13,7 @@ from toolbridge.codecs.openai_responses.encode_output_items import (
     write_refusal,
 )
 from toolbridge.codecs.openai_responses.envelope import ResponseEnvelope
+from toolbridge.codecs.openai_responses.hosted_events import HostedWriter
 from toolbridge.codecs.openai_responses.item_fields import own_id
 from toolbridge.codecs.openai_responses.output_items import (
     ToolNames,
@@ -29,6 +30,7 @@ from toolbridge.core.fold import Fold
 from toolbridge.core.json import dump_bytes
 from toolbridge.core.logprobs import write_logprobs
 from toolbridge.core.messages import Message
+from toolbridge.core.server_tools import ServerCall, ServerResult
 
 
 class StreamEncoder:
@@ -40,6 +42,7 @@ class StreamEncoder:
         """The answer without its deltas: the last event reports its usage and losses."""
         self._names = ToolNames(asked.request)
         self._log = OutputLog()
+        self._hosted = HostedWriter(self._log, asked.request)
         self._envelope: ResponseEnvelope | None = None
         self._block: BlockWriter | None = None
         self._order = BlockOrder()
@@ -104,9 +107,10 @@ class StreamEncoder:
         self._ended = True
         if isinstance(event, ev.Failed):
             # The open item is not completed: Codex would run a call that is cut.
+            self._hosted.abandon()
             response = envelope.failed(event.problem, message.usage, self._log.output)
         else:
-            said += self._refuse(message)
+            said += self._hosted.close() + self._refuse(message)
             response = envelope.ended(event.reason, message.usage, self._log.output)
             response |= loss_field(message, SHOWS)
         return [*said, self._log.event(f"response.{response['status']}", {"response": response})]
@@ -121,6 +125,8 @@ class StreamEncoder:
         return [data for one in self._order.feed(event) for data in self._write(one)]
 
     def _write(self, event: BlockEvent) -> list[bytes]:
+        if isinstance(event, ev.PartAdded) and isinstance(event.part, ServerCall | ServerResult):
+            return self._hosted.write(event.part)
         if self._block is None:
             self._block = open_block(event, self._log, self._names)
         written = self._block.write(event)
@@ -143,7 +149,7 @@ def encode_message(message: Message, asked: AnswerContext) -> bytes:
     envelope = ResponseEnvelope(asked, message.id, message.model)
     stem = envelope.id.removeprefix("resp_")
     content = in_words(message.content, SHOWS)
-    output = encode_parts(content, ToolNames(asked.request), stem)
+    output = encode_parts(content, asked.request, stem)
     if message.logprobs:
         add_logprobs(output, message.logprobs)
     if message.stop_details is not None and message.stop_details.explanation:

@@ -13,6 +13,11 @@ from toolbridge.codecs.openai_responses.builtins import (
     encode_call_content,
 )
 from toolbridge.codecs.openai_responses.content import ContentEncoder
+from toolbridge.codecs.openai_responses.hosted_items import (
+    HOSTED_IDS,
+    HostedItems,
+    has_own_item,
+)
 from toolbridge.codecs.openai_responses.item_fields import (
     is_own_id,
     item_fields,
@@ -35,6 +40,7 @@ from toolbridge.core.messages import (
     Thinking,
     Turn,
 )
+from toolbridge.core.server_tools import ServerCall, ServerPart, ServerResult
 from toolbridge.core.source import own_words
 
 _ROLES: dict[Role, str] = {"system": "developer", "user": "user", "assistant": "assistant"}
@@ -52,6 +58,11 @@ class TurnEncoder(ContentEncoder):
         self._builtins = builtins_of(request.tools)
         self._custom: set[str] = set()
         """The ids of custom tool calls: their outputs have the type `custom_tool_call_output`."""
+        self._hosted = HostedItems(request)
+        parts = (part for turn in request.turns for part in turn.content)
+        self._results = {part.call_id: part for part in parts if isinstance(part, ServerResult)}
+        self._last: Json = None
+        """The item of the server tool that was written last."""
         self._items: list[Json] = []
         self._message: JsonObject | None = None
         self._content: list[Json] = []
@@ -82,6 +93,9 @@ class TurnEncoder(ContentEncoder):
     def _turn(self, turn: Turn, where: str) -> None:
         for i, part in enumerate(turn.content):
             at = f"{where}.{i}"
+            if isinstance(part, ServerCall | ServerResult) and self._is_vendors(part):
+                self._add_hosted(part)
+                continue
             item = self._own_item(part, at)
             if item is not None:
                 self._flush()
@@ -91,6 +105,29 @@ class TurnEncoder(ContentEncoder):
                 if content is not None:
                     self._add_content(turn.role, part, content)
         self._flush()
+
+    def _is_vendors(self, part: ServerPart) -> bool:
+        """Return True for an item of OpenAI's; what ran elsewhere is sent as text.
+
+        OpenAI Responses: "Item with id … not found" for an id that the gateway made.
+        """
+        id = part.id if isinstance(part, ServerCall) else part.call_id
+        known = part.source is None or part.source.api == ORIGIN
+        return known and id.startswith(HOSTED_IDS)
+
+    def _add_hosted(self, part: ServerPart) -> None:
+        """Add the item of a call, once: most items contain the result, too."""
+        written = own_words(part, ORIGIN)
+        results = self._results if isinstance(part, ServerCall) else {}
+        if written is None and isinstance(part, ServerCall):
+            written = self._hosted.call(part, results.get(part.id))
+        elif written is None and isinstance(part, ServerResult) and has_own_item(part):
+            written = self._hosted.alone(part)
+        if written is None or written == self._last:
+            return
+        self._flush()
+        self._last = written
+        self._items.append(written)
 
     def _add_content(self, role: Role, part: Part, content: JsonObject) -> None:
         """Add content to the current message, or to a new one if the part began a message."""

@@ -10,7 +10,7 @@ from toolbridge.codecs.openai_responses.quirks import Quirks
 from toolbridge.codecs.openai_responses.rejections import encode_failure
 from toolbridge.codecs.openai_responses.shapes import ORIGIN, REASONS
 from toolbridge.codecs.openai_responses.tools import encode_choice, encode_tools
-from toolbridge.codecs.openai_responses.usage import encode_usage
+from toolbridge.codecs.openai_responses.usage import encode_tool_usage, encode_usage
 from toolbridge.core.codec import AnswerContext, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Problem, Request, StopReason
@@ -54,7 +54,7 @@ class ResponseEnvelope:
         response["completed_at"] = None if why else int(self._asked.at)
         # OpenAI Responses: only the last event has the usage. Codex reads it there.
         response["usage"] = encode_usage(usage, self._asked.estimate)
-        return response
+        return response | encode_tool_usage(usage)
 
     def failed(self, problem: Problem, usage: Usage, output: list[Json]) -> JsonObject:
         """Return the response of an answer that failed."""

@@ -9,6 +9,7 @@ from typing import TypeGuard
 from toolbridge.codecs.openai_responses.builtins import Builtin, builtins_of, encode_call_content
 from toolbridge.codecs.openai_responses.encode_turns import free_text
 from toolbridge.codecs.openai_responses.free_input import FreeInput
+from toolbridge.codecs.openai_responses.hosted_items import HostedItems, encode_server_parts
 from toolbridge.codecs.openai_responses.item_fields import (
     item_fields,
     name_fields,
@@ -187,11 +188,13 @@ def is_own(part: Part) -> TypeGuard[Foreign]:
     return part.origin == ORIGIN and not part.kind.startswith(CONTENT)
 
 
-def encode_parts(parts: tuple[Part, ...], names: ToolNames, stem: str) -> list[Json]:
+def encode_parts(parts: tuple[Part, ...], request: Request, stem: str) -> list[Json]:
     """Return the items of a whole answer."""
+    names = ToolNames(request)
+    hosted = encode_server_parts(parts, HostedItems(request))
     items: list[Json] = []
-    for part in parts:
-        item = _encode_part(part, names, stem, len(items))
+    for position, part in enumerate(parts):
+        item = hosted.get(position) or _encode_part(part, names, stem, len(items))
         if item is not None:
             items.append(item)
     return items

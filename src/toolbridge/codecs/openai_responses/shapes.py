@@ -11,6 +11,7 @@ import msgspec
 from toolbridge.core.answer_losses import AnswerFeatures
 from toolbridge.core.json import Json
 from toolbridge.core.messages import StopReason
+from toolbridge.core.server_tools import ServerToolKind
 from toolbridge.wire.shapes import AnyObject, OpenUnion
 
 ORIGIN = "openai_responses"
@@ -247,6 +248,16 @@ class Error(msgspec.Struct):
     code: Json = None
 
 
+class SearchUsage(msgspec.Struct):
+    num_requests: int | None = None
+
+
+class ToolUsage(msgspec.Struct):
+    """How often hosted tools were used; searches are billed by number."""
+
+    web_search: SearchUsage | None = None
+
+
 class Reply(msgspec.Struct):
     """A response object, of a whole answer or inside an event."""
 
@@ -255,6 +266,7 @@ class Reply(msgspec.Struct):
     status: str = ""
     output: list[AnyObject] | None = None
     usage: Counts | None = None
+    tool_usage: ToolUsage | None = None
     error: Error | None = None
     incomplete_details: Incomplete | None = None
 
@@ -321,4 +333,9 @@ AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/wav": "wav", "a
 
 ANNOTATIONS = frozenset({"url_citation", "file_citation", "container_file_citation", "file_path"})
 """OpenAI Responses, annotations: flat objects, unlike `url_citation` of Chat Completions."""
-SHOWS = AnswerFeatures(ORIGIN, images=frozenset({"data"}), citations=ANNOTATIONS)
+SERVER_TOOLS: frozenset[ServerToolKind] = frozenset(
+    {"web_search", "web_fetch", "tool_search", "code_execution", "mcp"}
+)
+SHOWS = AnswerFeatures(
+    ORIGIN, images=frozenset({"data"}), citations=ANNOTATIONS, server_tools=SERVER_TOOLS
+)

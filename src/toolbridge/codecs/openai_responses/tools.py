@@ -9,6 +9,7 @@ import msgspec
 
 from toolbridge.codecs.openai_responses import shapes
 from toolbridge.codecs.openai_responses.builtins import decode_builtin
+from toolbridge.codecs.openai_responses.hosted_tools import decode_server_tool
 from toolbridge.codecs.openai_responses.item_fields import full_name, inner_name, name_fields
 from toolbridge.codecs.openai_responses.quirks import Quirks
 from toolbridge.codecs.openai_responses.shapes import ORIGIN
@@ -32,13 +33,16 @@ _objects = msgspec.json.Decoder(wire.AnyObject)
 
 
 def decode_tools(
-    raws: list[msgspec.Raw], found: list[tuple[str, msgspec.Raw]]
+    raws: list[msgspec.Raw],
+    found: list[tuple[str, msgspec.Raw]],
+    most_calls: int | None = None,
 ) -> tuple[tuple[Tool, ...], JsonObject]:
     """Return the tools, and the fields of namespaces for `Request.extra`.
 
-    `found` are the tools in the outputs of tool searches, with their paths.
+    `found` are the tools in the outputs of tool searches, with their paths; `most_calls` is the
+    limit of calls of hosted tools.
     """
-    declared = _ToolDecoder()
+    declared = _ToolDecoder(most_calls)
     for i, raw in enumerate(raws):
         declared.add(raw, f"tools.{i}")
     loaded = _ToolDecoder()
@@ -72,7 +76,8 @@ def _loaded(found: list[Tool], declared: list[Tool]) -> list[Tool]:
 class _ToolDecoder:
     """Collects tools; those inside a namespace are added to the same list."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_calls: int | None = None) -> None:
+        self._most_calls = most_calls
         self.tools: list[Tool] = []
         self.namespaces: JsonObject = {}
         """By name the fields of a namespace that `Tool` does not have."""
@@ -94,7 +99,8 @@ class _ToolDecoder:
         declared = wire.decode_request(raw, _objects, where)
         builtin = None if namespace else decode_builtin(declared)
         name = found.name or found.server_label or found.type
-        hosted = Tool(name, origin=ORIGIN, hosted=declared, namespace=namespace)
+        server = decode_server_tool(declared, self._most_calls)
+        hosted = Tool(name, origin=ORIGIN, hosted=declared, server=server, namespace=namespace)
         self.tools.append(sourced(builtin or hosted, Origin(ORIGIN, where, raw)))
 
     def _add_function(self, raw: msgspec.Raw, where: str, namespace: str) -> None:

@@ -8,14 +8,15 @@ from toolbridge.codecs.openai_responses.shapes import (
     Counts,
     InputDetails,
     OutputDetails,
+    ToolUsage,
     WriteDetails,
 )
 from toolbridge.core.json import JsonObject
 from toolbridge.core.usage import Usage
 
 
-def decode_usage(counts: Counts) -> Usage:
-    """Return the counts of a response."""
+def decode_usage(counts: Counts, tools: ToolUsage | None = None, searches: int = 0) -> Usage:
+    """Return the counts of a response; `searches` were seen where the server counts none."""
     details = counts.input_tokens_details or InputDetails()
     kept = details.cache_write_tokens_details or WriteDetails()
     output = counts.output_tokens_details or OutputDetails()
@@ -28,7 +29,24 @@ def decode_usage(counts: Counts) -> Usage:
         cache_write=write,
         cache_write_long=min(max(kept.ttl_12h_tokens or 0, 0), write),
         reasoning=max(output.reasoning_tokens or 0, 0),
+        searches=_searches(tools) or searches,
     )
+
+
+def _searches(tools: ToolUsage | None) -> int:
+    counted = tools.web_search if tools is not None else None
+    return max(counted.num_requests or 0, 0) if counted is not None else 0
+
+
+def encode_tool_usage(usage: Usage) -> JsonObject:
+    """Return the field `tool_usage` of a response; nothing without searches."""
+    if not usage.searches:
+        return {}
+    # The SDKs require the counts of generated images, too.
+    details: JsonObject = {"image_tokens": 0, "text_tokens": 0}
+    images: JsonObject = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
+    images |= {"input_tokens_details": details, "output_tokens_details": details}
+    return {"tool_usage": {"image_gen": images, "web_search": {"num_requests": usage.searches}}}
 
 
 def encode_usage(usage: Usage, estimate: int) -> JsonObject:

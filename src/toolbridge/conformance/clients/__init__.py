@@ -22,6 +22,8 @@ class CaseClient:
     stops: dict[str, frozenset[str]]
     """Our stop reason → the API's stop reasons."""
     authorize: Callable[[str], dict[str, str]]
+    shows: frozenset[str] = frozenset()
+    """The kinds of server tools whose calls an answer of the API contains."""
 
 
 def load(name: str) -> CaseClient:

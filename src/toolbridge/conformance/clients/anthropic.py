@@ -17,8 +17,14 @@ from toolbridge.conformance.observed import (
     parse,
     require,
 )
+from toolbridge.conformance.server_tool_answers import (
+    SERVER_CALLS,
+    read_anthropic_block,
+    read_citation,
+)
+from toolbridge.conformance.server_tool_requests import anthropic_fields, anthropic_search
 from toolbridge.conformance.sse import ObservedEvent, split_sse
-from toolbridge.core.json import Json, JsonObject, dumps
+from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
 
 _MESSAGE = ("id", "type", "role", "content", "model", "stop_reason", "stop_sequence", "usage")
 _DELTAS = {
@@ -28,6 +34,8 @@ _DELTAS = {
     "signature_delta": "thinking",
     "input_json_delta": "tool_use",
 }
+_INPUTS = ("tool_use", *SERVER_CALLS)
+"""The types of blocks whose input comes in deltas."""
 _KINDS = {"text": "text", "thinking": "thinking", "redacted_thinking": "thinking"}
 _STOPS = {
     "end": frozenset({"end_turn"}),
@@ -50,8 +58,10 @@ def ask(wanted: CaseRequest, model: str, stream: bool) -> EncodedRequest:  # noq
     }
     if wanted.system:
         body["system"] = wanted.system
-    if wanted.tools:
-        body["tools"] = [_tool(tool) for tool in wanted.tools]
+    served, beside = anthropic_fields(wanted)
+    body |= beside
+    if wanted.tools or served:
+        body["tools"] = [*served, *(_tool(tool) for tool in wanted.tools)]
     if wanted.choice:
         body["tool_choice"] = _choice(wanted.choice)
     if wanted.stop:
@@ -67,7 +77,10 @@ def authorize(key: str) -> dict[str, str]:
 
 
 def _message(turn: CaseTurn) -> JsonObject:
-    return {"role": turn.role, "content": [_block(part) for part in turn.parts]}
+    blocks: list[Json] = []
+    for part in turn.parts:
+        blocks += anthropic_search(part) if part.search else [_block(part)]
+    return {"role": turn.role, "content": blocks}
 
 
 def _block(part: CasePart) -> JsonObject:
@@ -113,6 +126,8 @@ class _Reader:
         self._next = 0
         self._open = ""
         """The type of the block that is open."""
+        self._block: JsonObject = {}
+        self._written = ""
         self._steps: dict[str, Callable[[JsonObject], None]] = {
             "message_start": self._start,
             "content_block_start": self._open_block,
@@ -160,6 +175,7 @@ class _Reader:
             self.seen.fault(f"block {self._next} is numbered {data.get('index')}")
         block = members(data, "content_block")
         self._open = text(block, "type")
+        self._block, self._written = block, ""
         self.seen.add(_KINDS.get(self._open, "call" if self._open == "tool_use" else self._open))
         wanted = {"text": ("text",), "thinking": ("thinking", "signature")}
         require(self.seen, f"a {self._open} block", block, wanted.get(self._open, ()))
@@ -174,12 +190,16 @@ class _Reader:
         if not self._open or number(data, "index") != self._next:
             self.seen.fault(f"a {type} belongs to block {data.get('index')}, which is not open")
             return
-        if _DELTAS.get(type) != self._open:
+        wanted = _INPUTS if type == "input_json_delta" else (_DELTAS.get(type),)
+        if self._open not in wanted:
             self.seen.fault(f"a {type} comes in a {self._open} block")
             return
+        self._written += text(data, "delta.partial_json")
+        if type == "citations_delta":
+            read_citation(pick(data, "delta.citation"), self.seen)
         self.seen.text += text(data, "delta.text")
         self.seen.thinking += text(data, "delta.thinking")
-        if type == "input_json_delta":
+        if type == "input_json_delta" and self._open == "tool_use":
             self.seen.calls[-1].written += text(data, "delta.partial_json")
 
     def _close_block(self, data: JsonObject) -> None:
@@ -188,6 +208,12 @@ class _Reader:
             return
         if self._open == "tool_use":
             self.seen.calls[-1].closed = True
+        elif self._open in SERVER_CALLS:
+            # The start of a block has an empty input; some servers send it whole there.
+            input = maybe_object(self._written) if self._written else self._block.get("input")
+            read_anthropic_block(self._block | {"input": input}, self.seen)
+        elif self._open.endswith("_tool_result"):
+            read_anthropic_block(self._block, self.seen)
         self._open = ""
         self._next += 1
 
@@ -201,6 +227,7 @@ class _Reader:
         if not has(data, "usage.output_tokens"):
             self.seen.fault("message_delta lacks usage.output_tokens")
         usage = members(data, "usage")
+        self.seen.searches = number(usage, "server_tool_use.web_search_requests")
         self.seen.input = _input(usage) or self.seen.early_input or 0
         self.seen.output = number(usage, "output_tokens")
 
@@ -233,6 +260,7 @@ def read_whole(body: JsonObject) -> Observed:
         seen.add(_KINDS.get(type, "call" if type == "tool_use" else type))
         seen.text += text(block, "text")
         seen.thinking += text(block, "thinking")
+        read_anthropic_block(members(block), seen)
         if type == "tool_use":
             input = dumps(pick(block, "input"))
             seen.calls.append(
@@ -241,6 +269,7 @@ def read_whole(body: JsonObject) -> Observed:
     seen.stop = text(body, "stop_reason")
     seen.input = _input(members(body, "usage"))
     seen.output = number(body, "usage.output_tokens")
+    seen.searches = number(body, "usage.server_tool_use.web_search_requests")
     seen.terminal = "finished"
     _check_stop(seen)
     seen.check_calls(cut=seen.stop in _STOPS["length"])
@@ -264,4 +293,5 @@ def _input(usage: JsonObject) -> int:
     return sum(number(usage, name) for name in names)
 
 
-CLIENT = CaseClient(ask, read_stream, read_whole, read_error, _STOPS, authorize)
+_SHOWS = frozenset({"web_search", "web_fetch", "code_execution", "tool_search", "mcp"})
+CLIENT = CaseClient(ask, read_stream, read_whole, read_error, _STOPS, authorize, _SHOWS)

@@ -16,6 +16,8 @@ from toolbridge.conformance.observed import (
     parse,
     require,
 )
+from toolbridge.conformance.server_tool_answers import read_gemini_part, read_grounding
+from toolbridge.conformance.server_tool_requests import gemini_tools
 from toolbridge.conformance.sse import ObservedEvent, split_sse
 from toolbridge.core.json import Json, JsonObject, dumps
 
@@ -48,9 +50,12 @@ def ask(wanted: CaseRequest, model: str, stream: bool) -> EncodedRequest:  # noq
     body: JsonObject = {"contents": contents, "generationConfig": config}
     if wanted.system:
         body["systemInstruction"] = {"parts": [{"text": wanted.system}]}
+    served = gemini_tools(wanted)
     if wanted.tools:
-        body["tools"] = [{"functionDeclarations": [_tool(tool) for tool in wanted.tools]}]
-    if wanted.choice:
+        served.append({"functionDeclarations": [_tool(tool) for tool in wanted.tools]})
+    if served:
+        body["tools"] = served
+    if wanted.choice and wanted.tools:
         body["toolConfig"] = {"functionCallingConfig": _choice(wanted.choice)}
     method = "streamGenerateContent?alt=sse" if stream else "generateContent"
     return EncodedRequest(f"/v1beta/models/{model}:{method}", body)
@@ -138,6 +143,7 @@ class _Reader:
             self.seen.keep_alives += 1
         for part in parts:
             self._part(part)
+        read_grounding(candidate, self.seen)
         if reason := text(candidate, "finishReason"):
             self._finish(reason)
 
@@ -146,6 +152,7 @@ class _Reader:
         if len(held) != 1:
             self.seen.fault(f"a part holds {held or 'nothing'}; it must hold one thing")
         said = text(part, "text")
+        read_gemini_part(members(part), self.seen)
         if "functionCall" in held:
             self._call(members(part, "functionCall"))
         elif said and pick(part, "thought") is True:
@@ -205,4 +212,5 @@ def read_error(body: JsonObject) -> str:
     return f"{status}: {said}" if number(body, "error.code") and status and said else ""
 
 
-CLIENT = CaseClient(ask, read_stream, read_whole, read_error, _STOPS, authorize)
+_SHOWS = frozenset({"web_search", "web_fetch", "code_execution"})
+CLIENT = CaseClient(ask, read_stream, read_whole, read_error, _STOPS, authorize, _SHOWS)

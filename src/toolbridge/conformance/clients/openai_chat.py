@@ -15,6 +15,8 @@ from toolbridge.conformance.observed import (
     parse,
     require,
 )
+from toolbridge.conformance.server_tool_answers import read_chat_annotation
+from toolbridge.conformance.server_tool_requests import chat_fields
 from toolbridge.conformance.sse import ObservedEvent, split_sse
 from toolbridge.core.json import Json, JsonObject, dumps
 
@@ -47,7 +49,8 @@ def ask(wanted: CaseRequest, model: str, stream: bool) -> EncodedRequest:  # noq
         body["stream_options"] = {"include_usage": True}
     if wanted.tools:
         body["tools"] = [{"type": "function", "function": _tool(tool)} for tool in wanted.tools]
-    if wanted.choice:
+    body |= chat_fields(wanted)
+    if wanted.choice and wanted.tools:
         body["tool_choice"] = _choice(wanted.choice)
     if wanted.stop:
         body["stop"] = [*wanted.stop]
@@ -169,6 +172,8 @@ class _Reader:
             self.seen.fault("content comes after the finish_reason")
         self.seen.text += said
         self.seen.thinking += thought
+        for annotation in items(delta, "annotations"):
+            read_chat_annotation(annotation, self.seen)
         for call in calls:
             self._call(call)
         if reason := text(choice, "finish_reason"):
@@ -218,6 +223,8 @@ def read_whole(body: JsonObject) -> Observed:
     message = members(body, "choices.0.message")
     seen.text = text(message, "content")
     seen.thinking = text(message, "reasoning_content") or text(message, "reasoning")
+    for annotation in items(message, "annotations"):
+        read_chat_annotation(annotation, seen)
     for call in items(message, "tool_calls"):
         name, arguments = text(call, "function.name"), text(call, "function.arguments")
         seen.calls.append(ObservedCall(name, text(call, "id"), arguments, closed=True))

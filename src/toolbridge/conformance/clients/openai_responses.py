@@ -17,6 +17,13 @@ from toolbridge.conformance.observed import (
     parse,
     require,
 )
+from toolbridge.conformance.server_tool_answers import (
+    HOSTED_EVENTS,
+    PROGRESS,
+    read_annotation,
+    read_responses_item,
+)
+from toolbridge.conformance.server_tool_requests import responses_fields, responses_search
 from toolbridge.conformance.sse import ObservedEvent, split_sse
 from toolbridge.core.json import Json, JsonObject, dumps
 
@@ -53,10 +60,12 @@ def ask(wanted: CaseRequest, model: str, stream: bool) -> EncodedRequest:  # noq
     }
     if wanted.system:
         body["instructions"] = wanted.system
-    if wanted.tools:
-        body["tools"] = [_tool(tool) for tool in wanted.tools]
+    served, beside = responses_fields(wanted)
+    body |= beside
+    if wanted.tools or served:
+        body["tools"] = [*served, *(_tool(tool) for tool in wanted.tools)]
     if wanted.choice:
-        body["tool_choice"] = _choice(wanted.choice)
+        body["tool_choice"] = _choice(wanted.choice, {tool.kind for tool in wanted.server_tools})
     if wanted.thinking:
         body["reasoning"] = {"effort": "medium", "summary": "auto"}
     return EncodedRequest("/v1/responses", body)
@@ -70,7 +79,9 @@ def _items(turn: CaseTurn) -> list[JsonObject]:
     found: list[JsonObject] = []
     said: list[Json] = []
     for part in turn.parts:
-        if part.call:
+        if part.search:
+            found.append(responses_search(part))
+        elif part.call:
             found.append(_call(part))
         elif part.result is not None:
             found.append(_result(part))
@@ -118,9 +129,11 @@ def _tool(tool: CaseTool) -> JsonObject:
     }
 
 
-def _choice(choice: str) -> Json:
+def _choice(choice: str, served: set[str]) -> Json:
     if choice in {"auto", "none", "required"}:
         return choice
+    if choice in served:
+        return {"type": choice}
     return {"type": "function", "name": choice}
 
 
@@ -169,6 +182,10 @@ class _Reader:
             self.seen.fault(f"{type} comes before response.created")
         elif step := self._steps.get(type):
             step(data)
+        elif type in PROGRESS:
+            self._item(data)
+        elif type.startswith(HOSTED_EVENTS):
+            self.seen.fault(f"no event is called {type!r}")
 
     def _create(self, data: JsonObject) -> None:
         if self._created:
@@ -226,6 +243,10 @@ class _Reader:
             self.seen.fault("an item is done that is not open")
             return
         item.done = True
+        read_responses_item(members(data, "item"), self.seen)
+        for part in items(data, "item.content"):
+            for annotation in items(part, "annotations"):
+                read_annotation(annotation, self.seen)
         told = _item_text(members(data, "item"))
         if item.type in {"message", "reasoning", "function_call"} and told != item.written:
             self.seen.fault(f"the {item.type} that is done is not the one that was written")
@@ -275,8 +296,13 @@ def read_whole(body: JsonObject) -> Observed:
             seen.calls.append(ObservedCall(name, id, said, closed=True))
         elif type == "message":
             seen.text += said
-        else:
+            for part in items(item, "content"):
+                for annotation in items(part, "annotations"):
+                    read_annotation(annotation, seen)
+        elif type == "reasoning":
             seen.thinking += said
+        else:
+            read_responses_item(members(item), seen)
     _finish(seen, body)
     seen.check_calls(cut=seen.stop in _STOPS["length"])
     return seen
@@ -292,6 +318,7 @@ def _item_text(item: JsonObject) -> str:
 
 def _finish(seen: Observed, response: JsonObject) -> None:
     seen.stop = text(response, "incomplete_details.reason") or text(response, "status")
+    seen.searches = number(response, "tool_usage.web_search.num_requests")
     seen.input = number(response, "usage.input_tokens")
     seen.output = number(response, "usage.output_tokens")
     if not any(seen.stop in words for words in _STOPS.values()):
@@ -307,4 +334,5 @@ def read_error(body: JsonObject) -> str:
     return f"{pick(body, 'error.type')} {pick(body, 'error.code')}: {said}" if said else ""
 
 
-CLIENT = CaseClient(ask, read_stream, read_whole, read_error, _STOPS, authorize)
+_SHOWS = frozenset({"web_search", "web_fetch", "code_execution", "tool_search", "mcp"})
+CLIENT = CaseClient(ask, read_stream, read_whole, read_error, _STOPS, authorize, _SHOWS)

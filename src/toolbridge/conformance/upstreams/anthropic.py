@@ -34,7 +34,9 @@ def refuses(body: JsonObject) -> list[str]:
     if waiting:
         found.append(f"tool_use ids without tool_result: {waiting}")
     for tool in items(body, "tools"):
-        if not _NAME.fullmatch(text(tool, "name")):
+        # A toolset is named by its server, and has no name of its own.
+        named = text(tool, "type") != "mcp_toolset"
+        if named and not _NAME.fullmatch(text(tool, "name")):
             found.append(f"the tool name {text(tool, 'name')!r} is not allowed")
     return found
 

@@ -28,6 +28,8 @@ from toolbridge.core.messages import (
     Text,
     Thinking,
 )
+from toolbridge.core.server_tool_text import server_text
+from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.node.protocol.markers import escape, escape_labels
 
 Style: TypeAlias = Literal["chatml", "labelled"]
@@ -124,6 +126,8 @@ class _Writer:
                 return self._attach(part, where)
             case Document(text=text) if text:
                 return text
+            case ServerCall() | ServerResult():
+                return server_text(part)
             case Thinking():
                 return self._lose(where, "a node's prompt cannot carry earlier thinking")
             case Document() | Audio() | Foreign() | Reference():

@@ -1,0 +1,51 @@
+"""MCP servers in requests of the Messages API.
+
+Anthropic, MCP connector: `mcp_servers` lists servers by name and URL, and a tool of the type
+`mcp_toolset` offers the tools of one of them.
+"""
+
+from msgspec.structs import replace
+
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.messages import Tool
+from toolbridge.core.server_tools import McpConnection, ServerTool
+
+TOOLSET = "mcp_toolset"
+
+
+def with_servers(tools: tuple[Tool, ...], listed: Json) -> tuple[Tool, ...]:
+    """Return `tools` with the servers that their toolsets name."""
+    servers = {str(one.get("name")): one for one in _objects(listed)}
+    return tuple(_connected(tool, servers) for tool in tools)
+
+
+def _connected(tool: Tool, servers: dict[str, JsonObject]) -> Tool:
+    declared = tool.hosted
+    if declared is None or declared.get("type") != TOOLSET:
+        return tool
+    name = str(declared.get("mcp_server_name", ""))
+    default, configs = _object(declared.get("default_config")), _object(declared.get("configs"))
+    enabled = default.get("enabled") is not False
+    chosen = {one: _object(config).get("enabled", enabled) for one, config in configs.items()}
+    connection = replace(
+        _connection(servers.get(name, {})),
+        allowed=None if enabled else tuple(one for one, on in chosen.items() if on),
+        denied=tuple(one for one, on in chosen.items() if not on),
+        deferred=default.get("defer_loading") is True,
+    )
+    return replace(tool, server=ServerTool("mcp", server=name, mcp=connection))
+
+
+def _connection(listed: JsonObject) -> McpConnection:
+    token = listed.get("authorization_token")
+    # Anthropic, MCP connector: an OAuth token, sent as a bearer token.
+    headers = {"authorization": f"Bearer {token}"} if isinstance(token, str) and token else {}
+    return McpConnection(str(listed.get("url", "")), headers)
+
+
+def _object(value: Json) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Json) -> list[JsonObject]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -1,0 +1,114 @@
+"""Web search of Chat Completions, in both directions.
+
+OpenAI chat, web search: the field `web_search_options` of the body enables it, on search models.
+OpenRouter, server tools: `{"type": "openrouter:web_search"}` is an entry of `tools`, for any model.
+Both become a hosted tool of ours. An answer has no part for the call, only annotations of its text.
+"""
+
+from typing import Literal
+
+from toolbridge.codecs.openai_chat.quirks import read_quirks
+from toolbridge.codecs.openai_chat.shapes import ORIGIN
+from toolbridge.core.codec import Lose, Target
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.messages import Origin, Request, Tool
+from toolbridge.core.server_tools import ServerTool
+from toolbridge.core.source import sourced
+
+OPTIONS = "web_search_options"
+_NAME = "web_search"
+_OPENROUTER = "openrouter:web_search"
+_SIZES: dict[Json, Literal["low", "medium", "high"]] = {
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+}
+
+
+def decode_options(options: Json, names: set[str]) -> tuple[Tool, ...]:
+    """Return the tool that `web_search_options` stands for; `names` are those of the other tools."""
+    if not isinstance(options, dict):
+        return ()
+    name = OPTIONS if _NAME in names else _NAME
+    hosted: JsonObject = {OPTIONS: options}
+    tool = Tool(name, origin=ORIGIN, hosted=hosted, server=_decode(options))
+    return (sourced(tool, Origin(ORIGIN, OPTIONS, hosted)),)
+
+
+def search_options(tool: Tool) -> JsonObject:
+    """Return the field of the body that a hosted tool stands for; empty for any other tool."""
+    hosted = tool.hosted if tool.origin == ORIGIN and tool.hosted is not None else {}
+    return {OPTIONS: hosted[OPTIONS]} if OPTIONS in hosted else {}
+
+
+def decode_server_tool(declared: JsonObject) -> ServerTool | None:
+    """Return what a tool with a type of its own does; None for a type that is not known."""
+    if declared.get("type") != _OPENROUTER:
+        return None
+    fields = _object(declared, "parameters")
+    # OpenRouter, web search: `allowed_domains` or `excluded_domains`.
+    allow, block = _texts(fields.get("allowed_domains")), _texts(fields.get("excluded_domains"))
+    return ServerTool("web_search", allow=allow, block=block)
+
+
+def _decode(options: JsonObject) -> ServerTool:
+    # OpenAI chat: the location is nested in `approximate`, unlike in the Responses API.
+    place = _object(_object(options, "user_location"), "approximate")
+    filters = _object(options, "filters")
+    return ServerTool(
+        "web_search",
+        allow=_texts(filters.get("allowed_domains")),
+        country=_text(place, "country"),
+        city=_text(place, "city"),
+        region=_text(place, "region"),
+        timezone=_text(place, "timezone"),
+        context=_SIZES.get(_text(options, "search_context_size"), ""),
+    )
+
+
+def encode_server_tool(
+    tool: ServerTool, _request: Request, target: Target, lose: Lose
+) -> JsonObject | None:
+    """Return the declaration of a server tool of another API; None where the provider has none."""
+    style = read_quirks(target.quirks).web_search
+    if tool.kind != "web_search" or not style:
+        return None
+    if tool.max_uses is not None:
+        lose("max_uses", "this API has no limit of searches")
+    if style == "openrouter":
+        return _encode_openrouter(tool, lose)
+    if tool.allow or tool.block:
+        name = "allowed_domains" if tool.allow else "blocked_domains"
+        lose(name, "this API cannot limit a search to domains")
+    options: JsonObject = {"search_context_size": tool.context} if tool.context else {}
+    place = {name: getattr(tool, name) for name in ("city", "region", "country", "timezone")}
+    known: JsonObject = {name: value for name, value in place.items() if value}
+    if known:
+        options["user_location"] = {"type": "approximate", "approximate": known}
+    return {OPTIONS: options}
+
+
+def _encode_openrouter(tool: ServerTool, lose: Lose) -> JsonObject:
+    limits: JsonObject = {"allowed_domains": [*tool.allow]} if tool.allow else {}
+    if tool.block and not tool.allow:
+        limits["excluded_domains"] = [*tool.block]
+    elif tool.block:
+        lose("blocked_domains", "OpenRouter takes either allowed or excluded domains")
+    if tool.country or tool.city or tool.region or tool.timezone:
+        lose("user_location", "OpenRouter's search has no location")
+    declared: JsonObject = {"type": _OPENROUTER}
+    return declared | {"parameters": limits} if limits else declared
+
+
+def _object(fields: JsonObject, name: str) -> JsonObject:
+    value = fields.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(fields: JsonObject, name: str) -> str:
+    value = fields.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: Json) -> tuple[str, ...]:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()

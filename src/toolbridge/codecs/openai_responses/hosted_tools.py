@@ -1,0 +1,168 @@
+"""Declarations of tools that the server runs, in both directions.
+
+OpenAI Responses, built-in tools: `web_search` (with a date or `_preview` behind it), `mcp`,
+`code_interpreter` and `tool_search` are declared by their type. Others, such as `file_search`,
+exist at OpenAI alone.
+"""
+
+from typing import Literal
+
+from toolbridge.codecs.openai_responses.shapes import ORIGIN
+from toolbridge.core.codec import Lose, Target
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.messages import Request
+from toolbridge.core.server_tools import McpConnection, ServerTool
+
+_SIZES: dict[Json, Literal["low", "medium", "high"]] = {
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+}
+_BEARER = "Bearer "
+
+
+def decode_server_tool(declared: JsonObject, most_calls: int | None) -> ServerTool | None:
+    """Return what a hosted tool does; None for a tool that only OpenAI has.
+
+    OpenAI Responses: `max_tool_calls` limits the calls of all hosted tools in a response.
+    """
+    type = str(declared.get("type"))
+    if type.startswith("web_search"):
+        return _decode_search(declared, most_calls)
+    if type == "code_interpreter":
+        return ServerTool("code_execution", max_uses=most_calls)
+    if type == "tool_search":
+        return ServerTool("tool_search", max_uses=most_calls)
+    if type == "mcp":
+        label = _text(declared, "server_label")
+        return ServerTool("mcp", max_uses=most_calls, server=label, mcp=_decode_mcp(declared))
+    return None
+
+
+def _decode_search(declared: JsonObject, most_calls: int | None) -> ServerTool:
+    place, filters = _object(declared, "user_location"), _object(declared, "filters")
+    return ServerTool(
+        "web_search",
+        max_uses=most_calls,
+        allow=_texts(filters.get("allowed_domains")),
+        block=_texts(filters.get("blocked_domains")),
+        country=_text(place, "country"),
+        city=_text(place, "city"),
+        region=_text(place, "region"),
+        timezone=_text(place, "timezone"),
+        live=declared.get("external_web_access") is not False,
+        context=_SIZES.get(_text(declared, "search_context_size"), ""),
+    )
+
+
+def _decode_mcp(declared: JsonObject) -> McpConnection:
+    headers = {k: v for k, v in _object(declared, "headers").items() if isinstance(v, str)}
+    # OpenAI Responses, MCP: `authorization` is an OAuth token, sent as a bearer token.
+    if token := _text(declared, "authorization"):
+        headers["Authorization"] = _BEARER + token.removeprefix(_BEARER)
+    allowed = declared.get("allowed_tools")
+    names = _object(declared, "allowed_tools").get("tool_names") or allowed
+    asked = declared.get("require_approval")
+    never = _object(asked, "never") if isinstance(asked, dict) else {}
+    return McpConnection(
+        _text(declared, "server_url"),
+        headers,
+        _texts(names) if isinstance(names, list) else None,
+        deferred=declared.get("defer_loading") is True,
+        read_only=_object(declared, "allowed_tools").get("read_only") is True,
+        # OpenAI Responses, MCP: without `require_approval`, every call needs an approval.
+        approval="never" if asked == "never" else "always",
+        exempt=_texts(never.get("tool_names")),
+        exempt_read_only=never.get("read_only") is True,
+    )
+
+
+# ── ours to theirs ───────────────────────────────────────────────────────────
+
+
+def encode_server_tool(
+    tool: ServerTool, _request: Request, _target: Target, lose: Lose
+) -> JsonObject | None:
+    """Return the declaration of a server tool of another API; None where OpenAI has none."""
+    match tool.kind:
+        case "web_search":
+            return _encode_search(tool, lose)
+        case "code_execution":
+            return {"type": "code_interpreter", "container": {"type": "auto"}}
+        case "tool_search":
+            return {"type": "tool_search"}
+        case "mcp":
+            known = tool.mcp is not None and bool(tool.mcp.url) and not tool.mcp.denied
+            return _encode_mcp(tool.server, tool.mcp) if known and tool.mcp else None
+        case "web_fetch":
+            return None  # OpenAI's search opens pages, but cannot be restricted to that
+
+
+def _encode_search(tool: ServerTool, lose: Lose) -> JsonObject:
+    declared: JsonObject = {"type": "web_search"}
+    if tool.allow:
+        declared["filters"] = {"allowed_domains": [*tool.allow]}
+    if tool.block:
+        lose("blocked_domains", "OpenAI's search can only be limited to domains")
+    place = {name: getattr(tool, name) for name in ("city", "region", "country", "timezone")}
+    known: JsonObject = {name: value for name, value in place.items() if value}
+    if known:
+        declared["user_location"] = {"type": "approximate", **known}
+    if tool.context:
+        declared["search_context_size"] = tool.context
+    if not tool.live:
+        declared["external_web_access"] = False
+    return declared
+
+
+def _encode_mcp(label: str, server: McpConnection) -> JsonObject:
+    declared: JsonObject = {"type": "mcp", "server_label": label, "server_url": server.url}
+    if server.headers:
+        declared["headers"] = {**server.headers}
+    if server.allowed is not None:
+        declared["allowed_tools"] = [*server.allowed]
+    if server.deferred:
+        declared["defer_loading"] = True
+    exempt: JsonObject = {"tool_names": [*server.exempt]} if server.exempt else {}
+    exempt |= {"read_only": True} if server.exempt_read_only else {}
+    return declared | {"require_approval": {"never": exempt} if exempt else server.approval}
+
+
+def encode_call_limit(request: Request, lose: Lose) -> JsonObject:
+    """Return `max_tool_calls` for the limits of another API's tools, which are one by one."""
+    tools = [tool.server for tool in request.tools if tool.origin == ORIGIN and tool.server]
+    limits = [tool.max_uses for tool in tools if tool.max_uses is not None]
+    if not limits:
+        return {}
+    if len(limits) < len(tools):
+        lose("max_uses", "OpenAI limits the calls of all hosted tools together")
+        return {}
+    return {"max_tool_calls": sum(limits)}
+
+
+_INCLUDED: dict[str, str] = {
+    "web_search": "web_search_call.action.sources",
+    "code_execution": "code_interpreter_call.outputs",
+}
+"""The value of `include` that returns what a tool found or printed; other APIs always return it."""
+
+
+def include_of_tools(request: Request) -> list[Json]:
+    """Return the values of `include` for the server tools of another API's client."""
+    tools = (tool.server for tool in request.tools if tool.origin == ORIGIN)
+    kinds = (tool.kind for tool in tools if tool is not None)
+    return [_INCLUDED[kind] for kind in dict.fromkeys(kinds) if kind in _INCLUDED]
+
+
+def _object(fields: JsonObject, name: str) -> JsonObject:
+    value = fields.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(fields: JsonObject, name: str) -> str:
+    value = fields.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: Json) -> tuple[str, ...]:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()

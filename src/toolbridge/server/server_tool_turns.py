@@ -1,0 +1,245 @@
+"""Requests whose server tools the gateway runs: from the settings to the answer.
+
+`Gateway` asks for a plan before it sends a request. Without one, everything is as if there were no
+such settings: nothing is opened, and the modules of the tools are not loaded.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from toolbridge.config import Config
+from toolbridge.core.ids import Ids
+from toolbridge.core.messages import Loss, Message, Part, Request
+from toolbridge.core.server_tools import (
+    McpConnection,
+    McpListing,
+    SearchHits,
+    ServerCall,
+    ServerResult,
+    ServerToolError,
+    ServerToolKind,
+)
+from toolbridge.core.usage import Usage
+from toolbridge.policy.native_tools import translated_tools
+from toolbridge.routing.attempts import AnswerAttempts
+from toolbridge.routing.exchange_trace import ExchangeTrace
+from toolbridge.routing.models import Route
+from toolbridge.routing.providers import runs_server_tools
+
+if TYPE_CHECKING:
+    from toolbridge.policy.server_tool_plan import ServerToolPlan
+    from toolbridge.routing.server_tool_answer import DirectAnswer, ServerToolAnswer
+    from toolbridge.tools.server_tool_runner import ServerToolRunner
+
+KEY_FILE = "server_tools.key"
+_KEY_BYTES = 32
+_RECENT = 512
+"""Searches whose results are kept in memory; each has a few kilobytes."""
+ALL_KINDS: frozenset[ServerToolKind] = frozenset(
+    {"web_search", "web_fetch", "tool_search", "code_execution", "mcp"}
+)
+
+
+class GatewayTools:
+    """The server tools of one gateway."""
+
+    def __init__(self, config: Config, env: Mapping[str, str], state: Path | None) -> None:
+        self._settings = config.server_tools
+        self._env = env
+        self._state = state
+        self._runner: ServerToolRunner | None = None
+        self._key = b""
+        self._recent: dict[str, SearchHits] = {}
+        """The results of the last searches, by the ids of their calls."""
+
+    @property
+    def runner(self) -> "ServerToolRunner":
+        if self._runner is None:
+            from toolbridge.tools.server_tool_runner import ServerToolRunner
+
+            self._runner = ServerToolRunner(self._settings, self._env)
+        return self._runner
+
+    async def close(self) -> None:
+        if self._runner is not None:
+            await self._runner.close()
+
+    def wants(self, request: Request, route: Route) -> bool:
+        """Return whether the gateway may have to run tools for `request`."""
+        servers = self._settings.mcp.values()
+        if any(server.offer and server.enabled for server in servers):
+            return True
+        kinds = {tool.server.kind for tool in request.tools if tool.server is not None}
+        return bool(kinds and kinds & (self.runner.kinds - _native(request, route)))
+
+    async def plan(
+        self, request: Request, route: Route
+    ) -> "tuple[ServerToolPlan | None, tuple[Loss, ...]]":
+        """Return how the gateway runs the tools of `request`, None if it runs none, and the losses."""
+        if not self.wants(request, route):
+            return None, ()
+        from toolbridge.history.server_parts import with_unsealed
+        from toolbridge.policy.server_tool_plan import plan_server_tools
+
+        native = _native(request, route)
+        runs = self.runner.kinds
+        listings, losses = await self._listings(request, with_named="mcp" in runs - native)
+        request = with_unsealed(request, self._seal_key())
+        request = self._recalled(request)
+        found = plan_server_tools(request, native, runs, listings)
+        if found is None:
+            return None, losses
+        return replace(found, listed=_shown(request, listings)), losses + found.losses
+
+    def keep(self, message: Message) -> None:
+        """Keep search results for clients that send back only the call, as Codex does."""
+        for part in message.content:
+            if isinstance(part, ServerResult) and isinstance(part.outcome, SearchHits):
+                self._recent[part.call_id] = part.outcome
+        while len(self._recent) > _RECENT:
+            del self._recent[next(iter(self._recent))]
+
+    def _recalled(self, request: Request) -> Request:
+        """Return `request` with the results of searches that the client did not send back."""
+        if not self._recent:
+            return request
+        turns = (replace(turn, content=self._recall(turn.content)) for turn in request.turns)
+        return replace(request, turns=tuple(turns))
+
+    def _recall(self, content: tuple[Part, ...]) -> tuple[Part, ...]:
+        known = {
+            part.call_id
+            for part in content
+            if isinstance(part, ServerResult) and part.outcome != SearchHits()
+        }
+        missing = self._recent.keys() - known
+        recalled: list[Part] = []
+        for part in content:
+            if not isinstance(part, ServerResult) or part.call_id not in missing:
+                recalled.append(part)
+            if isinstance(part, ServerCall) and part.id in missing:
+                outcome = self._recent[part.id]
+                recalled.append(ServerResult(part.id, part.kind, outcome, part.name))
+        return tuple(recalled)
+
+    async def _listings(
+        self, request: Request, *, with_named: bool
+    ) -> tuple[dict[str, McpListing], tuple[Loss, ...]]:
+        """Return the tools of the MCP servers for a request, by the labels of the servers."""
+        wanted: dict[str, McpConnection | None] = dict.fromkeys(self.runner.always_offered)
+        for tool in request.tools if with_named else ():
+            if tool.server is not None and tool.server.kind == "mcp":
+                wanted[tool.server.server] = tool.server.mcp
+        found: dict[str, McpListing] = {}
+        losses: list[Loss] = []
+        for label, named in wanted.items():
+            listing = await self.runner.listing(label, named)
+            if isinstance(listing, ServerToolError):
+                losses.append(Loss("tools", f"MCP server {label!r}: {listing.text}"))
+            else:
+                found[label] = listing
+        return found, tuple(losses)
+
+    def direct(
+        self, plan: "ServerToolPlan", trace: ExchangeTrace, *, agent: bool
+    ) -> "DirectAnswer | None":
+        """Return the answer to an agent's search request; None for any other request."""
+        from toolbridge.policy.direct_search import DirectSearch, direct_query
+        from toolbridge.routing.server_tool_answer import DirectAnswer
+
+        found = direct_query(plan, agent=agent)
+        if found is None or self._settings.web_search.summarize:
+            return None
+        search = DirectSearch(*found, plan.request.model, Ids(trace.seed + b"search"))
+        return DirectAnswer(search, self.runner.run, trace, self._settings.timeout)
+
+    def answer(
+        self,
+        plan: "ServerToolPlan",
+        open_pass: Callable[[Request], AnswerAttempts],
+        on_pass: Callable[[Usage], None],
+        trace: ExchangeTrace,
+        *,
+        agent: bool,
+    ) -> "ServerToolAnswer":
+        """Return the answer in which the gateway runs the tools of `plan`."""
+        from toolbridge.policy.direct_search import direct_query
+        from toolbridge.policy.server_tool_budget import LoopLimits
+        from toolbridge.policy.server_tool_loop import ServerToolLoop
+        from toolbridge.routing.server_tool_answer import ServerToolAnswer
+
+        settings = self._settings
+        limits = LoopLimits(settings.max_uses, settings.max_passes, settings.tool_search.count)
+        loop = ServerToolLoop(plan, Ids(trace.seed + b"tools"), self._seal_key(), limits)
+        if found := direct_query(plan, agent=agent):
+            offered, query = found
+            loop.begin_with(offered, {"query": query})
+        return ServerToolAnswer(
+            loop,
+            open_pass,
+            self.runner.run,
+            on_pass=on_pass,
+            trace=trace,
+            seconds=settings.timeout,
+        )
+
+    def _seal_key(self) -> bytes:
+        """Return the key of sealed results, which every process of the gateway uses."""
+        self._key = self._key or _read_key(self._state)
+        return self._key
+
+
+def _native(request: Request, route: Route) -> frozenset[ServerToolKind]:
+    """Return the kinds of tools that the provider of `route` runs for this request itself.
+
+    A provider of another API runs those that its codec can declare (`policy.native_tools`).
+    """
+    if runs_server_tools(route.provider_config, request.origin):
+        return ALL_KINDS
+    api = route.provider_config.api
+    if api == request.origin:
+        return ALL_KINDS & route.target.server_tools
+    translated = translated_tools(request, route.request_encoder, route.target)
+    own = (tool.server for tool in translated.tools if tool.hosted and tool.origin == api)
+    return frozenset(server.kind for server in own if server is not None)
+
+
+def _shown(request: Request, listings: Mapping[str, McpListing]) -> tuple[ServerResult, ...]:
+    """Return the listings that the answer has to show.
+
+    OpenAI Responses: `mcp_list_tools` comes once in a conversation, for each server that a request
+    names.
+    """
+    if request.origin != "openai_responses":
+        return ()
+    parts = (part for turn in request.turns for part in turn.content)
+    known = {one.server for one in parts if isinstance(one, ServerResult) and not one.name}
+    named = [tool.server.server for tool in request.tools if tool.server is not None]
+    return tuple(
+        ServerResult(f"list_{label}", "mcp", listings[label], server=label)
+        for label in dict.fromkeys(named)
+        if label in listings and label not in known
+    )
+
+
+def _read_key(state: Path | None) -> bytes:
+    """Return the key in the state directory; create it first, readable by the user alone."""
+    if state is None:
+        return os.urandom(_KEY_BYTES)
+    file = state / KEY_FILE
+    try:
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as opened:
+            opened.write(os.urandom(_KEY_BYTES))
+    except FileExistsError:
+        pass
+    except OSError:
+        return os.urandom(_KEY_BYTES)
+    found = file.read_bytes()
+    # Another process may have created the file and not written it yet.
+    return found if len(found) == _KEY_BYTES else os.urandom(_KEY_BYTES)

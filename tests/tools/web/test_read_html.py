@@ -1,0 +1,165 @@
+"""HTML as markdown: what is kept, what is left out, and that hostile pages take linear time."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolbridge.tools.web.plain_text import one_line, unescape
+from toolbridge.tools.web.read_html import read_html
+
+URL = "https://e.org/a/b"
+
+
+def text_of(page):
+    return read_html(page, URL)[1]
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<p>One<p>Two", "One\n\nTwo"),
+        ("a<br>b<br/>c", "a\nb\nc"),
+        ("<h1>A</h1><h2>B</h2>text<h6>C", "# A\n\n## B\n\ntext\n\n###### C"),
+        ("<h1></h1>text", "text"),
+        ("one  \n two\t<b>three</b>four", "one two threefour"),
+        ("<b>a</b> <i>b</i>", "a b"),
+        ("a&nbsp;b &lt;c&gt; &#x41;&#66; &amp;amp; &unknown; &", "a b <c> AB &amp; &unknown; &"),
+        ("<ul><li>a<li>b</ul>c", "- a\n- b\n\nc"),
+        ("<ol start=3><li>a<li>b</ol>", "3. a\n4. b"),
+        ("<ul><li>a<ul><li>b</ul><li>c</ul>", "- a\n  - b\n- c"),
+        ("<ul><li><p>a</p></li><li><p>b</p></li></ul>", "- a\n- b"),
+        ("x <a href='/p?q=1&amp;r=2'>the  link</a>.", "x [the link](https://e.org/p?q=1&r=2)."),
+        ("<a href='c'>in</a> <a href='#x'>here</a>", "[in](https://e.org/a/c) here"),
+        ("<a href='javascript:alert(1)'>js</a> <a href='data:x,y'>d</a> <a>n</a>", "js d n"),
+        ("<a href='/x'></a><a href='/y'> </a>t", "t"),
+        ("<a href='/x'>one <a href='/y'>two</a>", "[one](https://e.org/x) [two](https://e.org/y)"),
+        ("<a href='/(x)'>p</a>", "[p](https://e.org/%28x%29)"),
+        ("<a href='//[bad'>p</a>", "p"),
+        ("<a href='/x'><h2>T</h2><p>more</p></a>", "[T more](https://e.org/x)"),
+        ("<a href='/x'><img alt='pic'></a>", "[[image: pic)](https://e.org/x)"),
+        ("<base href='https://o.org/'><a href='z'>l</a>", "[l](https://o.org/z)"),
+        ("run <code>a  b</code>, then <kbd>x</kbd>", "run `a b`, then `x`"),
+        ("<code>f(<a href='/t'>T</a>)</code>", "`f(T)`"),
+        ("<pre class='language-py'>a\n  b &lt;\n</pre>c", "```py\na\n  b <\n```\n\nc"),
+        ("<pre><code class='lang-js'>x <span>y</span>\nz", "```js\nx y\nz\n```"),
+        ("<pre>has ``` in</pre>", "````\nhas ``` in\n````"),
+        ("<blockquote>q</blockquote>a", "> q\n\na"),
+        ("<table><tr><th>a|<th>b<tr><td>1<td>2</table>", "| a\\| | b |\n| --- | --- |\n| 1 | 2 |"),
+        ("<table><tr><td><p>x</p><p>y</p><td>z</table>", "x\n\ny\n\nz"),
+        ("<table><tr><td>only</table>after", "only\n\nafter"),
+        ("<table><tr><td><table><tr><td>in</table></table>", "in"),
+        ("a<script>if (1 < 2) { '</p>' }</script>b<style>x{}</style>c", "abc"),
+        ("a<SCRIPT type='x'>no</SCRIPT >b", "ab"),
+        ("a<script>never closed", "a"),
+        ("a<template><p>no</p></template><noscript>no</noscript><svg><text>no</text></svg>b", "ab"),
+        ("a<!-- no <p> -->b<!--> c<!---> d<!-- x --!> e", "ab c d e"),
+        ("a<!-- never closed", "a"),
+        ("a<!doctype html>b<?php no ?>c</>d", "abcd"),
+        ("1 < 2 and 3 <4> 5", "1 < 2 and 3 <4> 5"),
+        ("<p title='a > b'>text", "text"),
+        ('<p title="a > b" x=">">text', "text"),
+        ("<p title='never closed>text", "text"),
+        ("<nav>menu</nav><main>" + "content " * 40 + "</main><footer>f</footer>", "content " * 39 + "content"),
+        ("<div hidden>no</div><div style='display: none'>no<div>no</div></div>yes", "yes"),
+        ("<span style='VISIBILITY:hidden'>no</span>yes", "yes"),
+        ("<button>Copy</button><select><option>1</select>yes", "yes"),
+        ("<p>a</div></td></table></ul></a></code>b", "a\n\nb"),
+        ("<textarea>no</textarea>yes<title>t</title>", "yes"),
+    ],
+)  # fmt: skip
+def test_what_becomes_of_html(page, text):
+    assert text_of(page) == text
+
+
+def test_the_title_is_the_first_one():
+    page = "<title>\n A &amp; <b>B</b> </title><svg><title>no</title></svg><title>no</title>"
+    assert read_html(page, URL)[0] == "A & <b>B</b>"
+
+
+def test_an_article_is_chosen_if_it_is_the_only_one():
+    long = "word " * 60
+    assert text_of(f"<div>before</div><article>{long}</article>after") == long.strip()
+    two = text_of(f"<article>{long}</article><article>{long}</article>end")
+    assert two.endswith("end")
+
+
+def test_a_page_inside_a_menu_that_is_never_closed_is_read():
+    assert "content" in text_of("<nav><a href='/x'>menu</a><p>" + "content " * 100)
+
+
+def seconds(page):
+    began = time.process_time()
+    read_html(page, URL)
+    return time.process_time() - began
+
+
+MANY = 100_000
+HOSTILE = {
+    "deep divs": "<div>" * MANY,
+    "deep lists": "<ul><li>" * MANY + "x",
+    "deep tables": "<table><tr><td>" * MANY + "x" * 1000,
+    "deep quotes": "<blockquote>" * MANY + "x",
+    "deep links": "<a href=/x>" * MANY,
+    "deep code": "<code>x" * MANY,
+    "deep skipped": "<svg>" * MANY,
+    "unclosed comments": "<!--" * MANY,
+    "unclosed tags": "<a " * MANY,
+    "unclosed quotes": "<a b='" * MANY,
+    "mixed quotes": "<p a='\"" * MANY,
+    "unclosed scripts": "<script>" * MANY,
+    "declarations": "<!" * MANY,
+    "less than": "<" * MANY * 5,
+    "closing": "</div>" * MANY,
+    "huge attribute": "<a href='" + "x" * 2_000_000 + "'>x</a>",
+    "many attributes": "<a " + "b=c " * 500_000 + ">x",
+    "equals signs": "<a " + "=" * 1_000_000 + ">x",
+    "spaces": "<a" + " " * 1_000_000 + "x" + " " * 1_000_000,
+    "entities": "&" * 500_000 + "&amp" * MANY + "&#99999999999" * 1000,
+    "long reference": "&#" + "9" * 1_000_000 + ";",
+    "long hex reference": "&#x" + "f" * 1_000_000 + ";",
+    "wide table": "<table><tr>" + "<td>x" * MANY + ("<tr><td>y" * MANY),
+    "text": "x" * 2_000_000,
+    "words": "x " * 1_000_000,
+    "brackets": "<a href=x>" + "]" * 1_000_000 + "</a>",
+    "pre": "<pre>" + "`" * 1_000_000,
+    "data urls": "<p>" + "data:a/b" * 200_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_pages_take_linear_time(name):
+    page = HOSTILE[name]
+    assert seconds(page) < 8, "quadratic time would be minutes"
+
+
+def test_twice_the_page_takes_about_twice_the_time():
+    page = "<div><p>Some <a href='/x'>link</a> text &amp; more</p><ul><li>a</ul></div>" * 3000
+    one = min(seconds(page) for _ in range(3))
+    two = min(seconds(page * 2) for _ in range(3))
+    assert two < 3.5 * one + 0.1
+
+
+@given(st.lists(st.sampled_from([*"<>/!-='\"ab &;#x1 \n", "<a href='", "<td>", "<tr>", "<table>", "</table>", "</a>", "<pre>", "</pre>", "<li>", "<code>", "<main>", "</main>", "<nav>", "<h1>"]), max_size=60).map("".join))  # fmt: skip
+def test_no_page_raises(page):
+    read_html(page, URL)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("<b>a</b>\n b", "a b"),
+        ("a < b", "a < b"),
+        ("x" * 20, "xxxxxxxxx…"),
+        ("&lt;tag&gt;", "<tag>"),
+        ("<!-- c -->a", "a"),
+        ("a\u200bb\u2066c", "abc"),
+    ],
+)
+def test_one_line_is_plain(text, line):
+    assert one_line(text, 10) == line
+
+
+def test_references_of_thousands_of_digits_are_replaced():
+    assert unescape("&#" + "1" * 5000 + ";x") == "\ufffdx"
