@@ -84,7 +84,7 @@ def translation_config(url: str) -> Config:
         providers[_provider(api)] = ProviderConfig(
             api=api, url=base, server_tools=tools, quirks=quirks
         )
-        passed = ProviderConfig(api=api, url=base, passthrough=True)
+        passed = ProviderConfig(api=api, url=base, passthrough=True, server_tools=tools)
         providers[_provider(api, passthrough=True)] = passed
     default = model(next(iter(spoken())))
     # One model plays all cases. What the gateway learns from a model that breaks its calls in one
