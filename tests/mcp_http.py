@@ -101,6 +101,8 @@ class McpDouble:
                 self.session += 1
                 extra = {"mcp_session_id": f"s{self.session}"}
                 result = {"protocolVersion": self.version, "capabilities": {}, "serverInfo": {}}
+            case "ping":
+                result = {}
             case "tools/list":
                 result = {"tools": TOOLS}
             case "tools/call" if message["params"]["name"] == "hang":

@@ -96,8 +96,11 @@ async def searching(*answers: dict | int, env: dict | None = None, **settings):
         tools = ServerToolSettings(web_search=search, **settings.pop("server_tools", {}))
         config = Config(
             log="off",
-            map={"default": "own/m"},
-            providers={"own": ProviderConfig(api="openai_chat", url=f"{server.url}/v1", retries=0)},
+            map=settings.pop("map", {"default": "own/m"}),
+            providers={
+                "own": ProviderConfig(api="openai_chat", url=f"{server.url}/v1", retries=0),
+                **settings.pop("providers", {}),
+            },
             server_tools=tools,
             **settings,
         )

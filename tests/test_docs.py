@@ -15,6 +15,7 @@ from toolbridge import codecs, config, dialects, providers
 from toolbridge.cli import COMMANDS
 from toolbridge.core.errors import KINDS
 from toolbridge.policy.routing_rules import RoutingRule
+from toolbridge.server_tool_settings import SERVER_TOOL_TABLES
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -89,6 +90,7 @@ def test_every_command_is_on_the_first_page():
         config.RatesConfig,
         config.StreamConfig,
         RoutingRule,
+        *SERVER_TOOL_TABLES.values(),
     ],
 )
 def test_every_setting_is_described(struct):

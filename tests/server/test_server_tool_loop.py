@@ -6,7 +6,12 @@ from contextlib import suppress
 import aiohttp
 import anthropic
 import pytest
-from tests.scripted_chat import call, chats, says, searching
+from tests.peers import model_server
+from tests.scripted_chat import call, chats, says, scripted, searching
+from tests.server.test_ledger import rows
+
+from toolbridge.config import ModelConfig, ProviderConfig
+from toolbridge.core.result_seals import seal
 
 SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
 CLIENT_TOOL = {
@@ -275,3 +280,69 @@ async def test_every_pass_is_charged_and_the_tools_are_in_explain():
             explained = await shown.text()
     assert "web_search" in explained
     assert "zürich" in explained
+
+
+async def test_the_ledger_has_the_tokens_of_every_pass(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    env = {"XDG_STATE_HOME": str(tmp_path)}
+    async with searching(FOUND, ANSWER, env=env, host="127.0.0.1") as (url, *_):
+        await ask(url, BODY, stream=True)
+    (row,) = rows(tmp_path)
+    assert (row["input"], row["output"]) == (10 + 30, 5 + 7)
+
+
+async def test_a_failure_of_the_first_model_goes_on_to_the_next_one():
+    async with (
+        model_server(scripted(503)) as broken,
+        searching(
+            FOUND,
+            ANSWER,
+            map={"default": ("broken/m", "own/m")},
+            providers={
+                "broken": ProviderConfig(api="openai_chat", url=f"{broken.url}/v1", retries=0)
+            },
+        ) as (url, *_),
+    ):
+        message = await ask(url, BODY, stream=True)
+    assert message.content[-1].text == "In Switzerland."
+
+
+PRINTED = '<tool_call>\n{"name": "web_search", "arguments": {"query": "zürich"}}\n</tool_call>'
+
+
+@pytest.mark.parametrize("mode", ["prompt", "native"])
+async def test_a_model_that_prints_its_calls_can_search(mode):
+    models = {"own/m": ModelConfig(tools=mode == "native", tool_mode=mode)}
+    async with searching(says(PRINTED), ANSWER, models=models) as (url, server, double, _):
+        message = await ask(url, BODY | {"tools": [SEARCH]}, stream=True)
+    assert [block.type for block in message.content] == [
+        "server_tool_use", "web_search_tool_result", "text",
+    ]  # fmt: skip
+    assert [asked.query["q"] for asked in double.asked] == ["zürich"]
+    assert "https://example.org/a" in json.dumps(chats(server)[1]["messages"])
+
+
+async def test_a_key_of_another_gateway_does_not_open_a_seal():
+    sealed = seal("a secret snippet", b"another key")
+    hit = {
+        "type": "web_search_result", "url": "https://example.org/z", "title": "Z",
+        "encrypted_content": sealed, "page_age": None,
+    }  # fmt: skip
+    used = {
+        "type": "server_tool_use",
+        "id": "srvtoolu_1",
+        "name": "web_search",
+        "input": {"query": "z"},
+    }
+    result = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [hit]}
+    history = [
+        *BODY["messages"],
+        {"role": "assistant", "content": [used, result, {"type": "text", "text": "Z."}]},
+        {"role": "user", "content": "More."},
+    ]
+    async with searching(ANSWER) as (url, server, *_):
+        await ask(url, BODY | {"messages": history}, stream=True)
+    told = json.dumps(chats(server)[0]["messages"])
+    assert "secret snippet" not in told
+    assert sealed not in told
+    assert "https://example.org/z" in told

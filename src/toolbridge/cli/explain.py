@@ -108,6 +108,8 @@ def lines_of(found: JsonObject, paint: Paint) -> Iterator[str]:
         yield f"  {_text(note)}"
     healings = _objects(found.get("healings"))
     yield from _section(f"healings: {len(healings)}", _healing_lines(healings, paint), paint)
+    if tools := _objects(found.get("tools")):
+        yield from _section("tools", _tool_lines(tools), paint)
     losses = _object(found.get("losses"))
     yield from _section("losses", _loss_lines(losses), paint)
     prefix = _object(found.get("prefix"))
@@ -159,6 +161,13 @@ def _healing_lines(healings: list[JsonObject], paint: Paint) -> Iterator[str]:
             yield f"  {_text(step.get('what'))} (level {_text(step.get('level'))})"
             yield paint("removed", f"    - {_value(step.get('before'))}")
             yield paint("added", f"    + {_value(step.get('after'))}")
+
+
+def _tool_lines(tools: list[JsonObject]) -> Iterator[str]:
+    for tool in tools:
+        server = f" of {tool['server']}" if tool.get("server") else ""
+        yield f"{tool['name']}{server} {_value(tool['arguments'])}"
+        yield f"  {_text(tool['result'])} ({tool['ms']} ms)"
 
 
 def _loss_lines(losses: JsonObject) -> Iterator[str]:

@@ -23,6 +23,7 @@ from toolbridge.routing import nodes
 from toolbridge.server import listeners
 from toolbridge.server.created_keys import created_keys
 from toolbridge.server.listeners import Inheritance, Listeners
+from toolbridge.server_tool_settings import describe_tools
 
 if TYPE_CHECKING:
     from toolbridge.routing.models import ModelRoutes
@@ -325,6 +326,7 @@ def banner(config: Config, start: StartReport) -> str:
         lines += _about_demo(fixed="default" in config.map)
     if start.secure_url:
         lines.insert(1, f"{' ' * len(f'toolbridge {version()}')} at {start.secure_url}")
+    lines.append(f"  Server tools:   {describe_tools(config.server_tools, os.environ)}")
     lines += [f"  Payments:       {line}" for line in start.payments]
     lines += [f"  PROBLEM:        {problem}" for problem in start.problems]
     lines += ["", *_about_thinking(config), "", "  Stop with Ctrl-C."]

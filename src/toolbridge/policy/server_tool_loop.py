@@ -20,6 +20,7 @@ from toolbridge.core.messages import Call, Part, Request, ToolChoice, Turn
 from toolbridge.core.result_seals import seal
 from toolbridge.core.server_tools import (
     FoundTools,
+    McpApproval,
     SearchHits,
     ServerCall,
     ServerResult,
@@ -34,6 +35,7 @@ from toolbridge.policy.server_tool_budget import LoopLimits, ToolBudget
 from toolbridge.policy.server_tool_plan import (
     RunnableTool,
     ServerToolPlan,
+    approvals,
     open_calls,
     with_found,
 )
@@ -60,10 +62,13 @@ class ServerToolLoop:
             id: self._function_name(call) for id, call in self.waiting.items()
         }
         self._outcomes: dict[str, ServerToolOutcome] = {}
+        self._unsaid: list[Part] = []
+        """Calls of an earlier answer that run now, for the history of the next pass."""
         self._pass = _Pass()
         self._passes = 0
         self._shown = False
         """Whether `Started` was passed on."""
+        self._listed = list(plan.listed)
         self._announced = bool(self.waiting)
         self._last = False
         """Whether the tools are no longer offered; a call of one is refused and ends the answer."""
@@ -73,6 +78,20 @@ class ServerToolLoop:
         """The counts of the pass before the current one."""
         self.searches = 0
         self.done = False
+        for call, approval in approvals(plan.request):
+            self._resume(call, approval)
+
+    def _resume(self, call: ServerCall, approval: McpApproval) -> None:
+        """Run a call that the client has approved; one that it declined fails."""
+        name = self._function_name(replace(call, needs_approval=False))
+        if not name:
+            return
+        made = replace(call, id=f"mcptoolu_{self._ids.draw(24)}", needs_approval=False, source=None)
+        self.waiting[made.id], self._functions[made.id] = made, name
+        self._unsaid.append(Call(made.id, name, made.arguments))
+        if not approval.approve:
+            text = f"the user declined the call. {approval.reason}".rstrip()
+            self._outcomes[made.id] = ServerToolError("unavailable", text)
 
     # ── the model's answer ───────────────────────────────────────────────────
 
@@ -84,7 +103,7 @@ class ServerToolLoop:
         match event:
             case ev.Started():
                 first, self._shown = not self._shown, True
-                return [event] if first else []
+                return [event, *self._listings()] if first else []
             case ev.UsageReported(usage):
                 self._pass.usage = usage
                 return [ev.UsageReported(self._total())]
@@ -126,13 +145,16 @@ class ServerToolLoop:
             calls = [p for p in blocks if isinstance(p, Call) and p.name in self._plan.offered]
             for call in calls:
                 self._await(call)
-            return []
+            return [] if self.waiting else self._finish()
         return self._finish()
 
     def _await(self, call: Call) -> None:
         offered = self._plan.offered[call.name]
         made = self._server_call(call, offered)
         self._pass.ids[call.id] = made.id
+        if offered.needs_approval:
+            self._pass.asked.append(replace(made, needs_approval=True))
+            return
         self.waiting[made.id] = made
         self._functions[made.id] = offered.name
         if call.raw:
@@ -153,6 +175,7 @@ class ServerToolLoop:
         if not self._shown:
             self._shown = True
             events.append(ev.Started(self._ids.message(), self.request.model))
+            events += self._listings()
         if self._announced:
             self._announced = False
             return events
@@ -206,11 +229,10 @@ class ServerToolLoop:
             self._budget.keep(call, self._functions[id], outcome)
             self.searches += isinstance(outcome, SearchHits)
             outcome = self._sealed(outcome)
-            name = call.name if call.kind != "mcp" else ""
-            results.append(ServerResult(id, call.kind, outcome, name, call.server))
+            results.append(ServerResult(id, call.kind, outcome, call.name, call.server))
             events.append(self._added(results[-1]))
         self.waiting = {}
-        if self._pass.client or self._last:
+        if self._pass.client or self._pass.asked or self._last:
             return events + self._finish()
         self._continue(results)
         return events
@@ -254,7 +276,8 @@ class ServerToolLoop:
 
     def _said(self) -> tuple[Turn, ...]:
         """Return the model's answer of this pass, with the ids that the client got."""
-        parts = tuple(map(self._renamed, self._pass.fold.message.content))
+        said, self._unsaid = self._unsaid, []
+        parts = (*said, *map(self._renamed, self._pass.fold.message.content))
         return (Turn("assistant", parts),) if parts else ()
 
     def _renamed(self, part: Part) -> Part:
@@ -273,7 +296,8 @@ class ServerToolLoop:
     def _finish(self) -> list[ev.Event]:
         ended = self._pass
         self.done = True
-        events: list[ev.Event] = [self._numbers.renumbered(event) for event in ended.kept]
+        events: list[ev.Event] = [self._added(call) for call in ended.asked]
+        events += [self._numbers.renumbered(event) for event in ended.kept]
         if self.usage != Usage() or self.searches:
             events.append(ev.UsageReported(self._total()))
         return [*events, settled_end(ended.end, calls=ended.client)]
@@ -288,7 +312,13 @@ class ServerToolLoop:
             searches=self.searches + last.searches,
         )
 
+    def _listings(self) -> list[ev.Event]:
+        listed, self._listed = self._listed, []
+        return [self._added(one) for one in listed]
+
     def _function_name(self, call: ServerCall) -> str:
+        if call.needs_approval:
+            return ""
         for name, offered in self._plan.offered.items():
             same = offered.tool.kind == call.kind and offered.tool.server == call.server
             if same and (call.kind != "mcp" or offered.call_name == call.name):
@@ -310,6 +340,8 @@ class _Pass:
         self.held: set[int] = set()
         """The blocks with calls of the client's tools that follow the results of server tools."""
         self.kept: list[BlockEvent] = []
+        self.asked: list[ServerCall] = []
+        """Calls that the client has to approve first."""
         self.ids: dict[str, str] = {}
         """The model's id of a call → the client's."""
 

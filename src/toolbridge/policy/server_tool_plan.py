@@ -21,6 +21,7 @@ from toolbridge.core.messages import (
 )
 from toolbridge.core.server_tools import (
     FoundTools,
+    McpApproval,
     McpConnection,
     McpListing,
     ServerCall,
@@ -67,6 +68,16 @@ class RunnableTool(msgspec.Struct, frozen=True):
     call_name: str
     """The name in the client's API: `web_search`, or the tool of an MCP server."""
     tool: ServerTool
+    read_only: bool = False
+    """Whether an MCP server says that the tool changes nothing."""
+
+    @property
+    def needs_approval(self) -> bool:
+        """Whether the client must approve each call. OpenAI Responses: `require_approval`."""
+        named = self.tool.mcp
+        if named is None or named.approval == "never" or self.call_name in named.exempt:
+            return False
+        return not (named.exempt_read_only and self.read_only)
 
 
 class ServerToolPlan(msgspec.Struct, frozen=True):
@@ -79,6 +90,8 @@ class ServerToolPlan(msgspec.Struct, frozen=True):
     deferred: tuple[Tool, ...] = ()
     """Tools that a tool search may find."""
     losses: tuple[Loss, ...] = ()
+    listed: tuple[ServerResult, ...] = ()
+    """The tools of MCP servers, for a client whose API shows them."""
 
 
 def plan_server_tools(
@@ -161,10 +174,10 @@ class _Offer:
         hidden = searches and named.deferred
         for one in listing.tools:
             allowed = named.allowed is None or one.name in named.allowed
-            if not allowed or one.name in named.denied:
+            if not allowed or one.name in named.denied or (named.read_only and not one.read_only):
                 continue
             name = self._free(f"{server.server}{SEPARATOR}{one.name}")
-            self.offered[name] = RunnableTool(name, one.name, server)
+            self.offered[name] = RunnableTool(name, one.name, server, one.read_only)
             tool = Tool(name, description=one.description, schema=one.schema)
             (self.deferred if hidden else self.tools).append(tool)
 
@@ -216,6 +229,21 @@ def with_found(
     return (*tools, *(replace(by_name[name], deferred=False) for name in new))
 
 
+def approvals(request: Request) -> tuple[tuple[ServerCall, McpApproval], ...]:
+    """Return the calls that the client has just approved or declined, in the last turn."""
+    if not request.turns or request.turns[-1].role != "user":
+        return ()
+    parts = (part for turn in request.turns for part in turn.content)
+    asked = {one.id: one for one in parts if isinstance(one, ServerCall) and one.needs_approval}
+    return tuple(
+        (asked[part.call_id], part.outcome)
+        for part in request.turns[-1].content
+        if isinstance(part, ServerResult)
+        and isinstance(part.outcome, McpApproval)
+        and part.call_id in asked
+    )
+
+
 def open_calls(request: Request) -> tuple[ServerCall, ...]:
     """Return the calls of server tools at the end of the history that have no result.
 
@@ -225,5 +253,5 @@ def open_calls(request: Request) -> tuple[ServerCall, ...]:
         return ()
     content = request.turns[-1].content
     answered = {part.call_id for part in content if isinstance(part, ServerResult)}
-    calls = (part for part in content if isinstance(part, ServerCall))
+    calls = (part for part in content if isinstance(part, ServerCall) and not part.needs_approval)
     return tuple(call for call in calls if call.id not in answered)

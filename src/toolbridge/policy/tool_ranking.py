@@ -3,8 +3,8 @@
 Anthropic, tool search tool: both search names, descriptions, argument names and argument
 descriptions. The order is deterministic: equal scores keep the order of the tools.
 
-BM25 (Robertson and Zaragoza, 2009) weighs rare words more than frequent ones. A word of the name
-counts like several of the description, because people name a tool when they search for it.
+BM25 (Robertson and Zaragoza, 2009) weighs rare words more than frequent ones. The words in the name
+of a tool count several times, because people name a tool when they search for it.
 """
 
 import math
@@ -19,7 +19,7 @@ from toolbridge.policy.linear_search import LinearPattern
 from toolbridge.policy.pattern_syntax import PatternRefused
 
 _NAME, _TEXT = 3, 1
-"""How often a word of the name, and of everything else, counts."""
+"""How often a word counts in the name, and everywhere else."""
 _SATURATION = 1.2
 _LENGTH = 0.75
 _LONGEST = 20_000
@@ -111,7 +111,7 @@ def _arguments(schema: Json, depth: int) -> Iterator[str]:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Yield the words of a text in lower case; `readFile`, `read_file` and `read-file` have two.
+    """Yield the words in a text in lower case; `readFile`, `read_file` and `read-file` have two.
 
     A plural is read as its singular, so that "files" finds `file`.
     """

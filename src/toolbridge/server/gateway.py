@@ -294,6 +294,7 @@ class Gateway:
         self._opaque_tokens.keep(message, exchange.caller, maker)
         if turn.passed is not None:
             return  # the provider stores its own responses
+        self.tools.keep(message)
         if codec.name == "openai_responses":
             body = codec.encode_message(message, asked)
             id = msgspec.json.decode(body, type=_Identified).id

@@ -9,12 +9,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from toolbridge.config import Config
 from toolbridge.core.ids import Ids
-from toolbridge.core.messages import Loss, Request
+from toolbridge.core.messages import Loss, Message, Part, Request
 from toolbridge.core.server_tools import (
     McpConnection,
     McpListing,
+    SearchHits,
+    ServerCall,
+    ServerResult,
     ServerToolError,
     ServerToolKind,
 )
@@ -32,6 +37,8 @@ if TYPE_CHECKING:
 
 KEY_FILE = "server_tools.key"
 _KEY_BYTES = 32
+_RECENT = 512
+"""Searches whose results are kept in memory; each has a few kilobytes."""
 ALL_KINDS: frozenset[ServerToolKind] = frozenset(
     {"web_search", "web_fetch", "tool_search", "code_execution", "mcp"}
 )
@@ -46,6 +53,8 @@ class GatewayTools:
         self._state = state
         self._runner: ServerToolRunner | None = None
         self._key = b""
+        self._recent: dict[str, SearchHits] = {}
+        """The results of the last searches, by the ids of their calls."""
 
     @property
     def runner(self) -> "ServerToolRunner":
@@ -80,8 +89,42 @@ class GatewayTools:
         runs = self.runner.kinds
         listings, losses = await self._listings(request, with_named="mcp" in runs - native)
         request = with_unsealed(request, self._seal_key())
+        request = self._recalled(request)
         found = plan_server_tools(request, native, runs, listings)
-        return found, losses if found is None else losses + found.losses
+        if found is None:
+            return None, losses
+        return replace(found, listed=_shown(request, listings)), losses + found.losses
+
+    def keep(self, message: Message) -> None:
+        """Keep search results for clients that send back only the call, as Codex does."""
+        for part in message.content:
+            if isinstance(part, ServerResult) and isinstance(part.outcome, SearchHits):
+                self._recent[part.call_id] = part.outcome
+        while len(self._recent) > _RECENT:
+            del self._recent[next(iter(self._recent))]
+
+    def _recalled(self, request: Request) -> Request:
+        """Return `request` with the results of searches that the client did not send back."""
+        if not self._recent:
+            return request
+        turns = (replace(turn, content=self._recall(turn.content)) for turn in request.turns)
+        return replace(request, turns=tuple(turns))
+
+    def _recall(self, content: tuple[Part, ...]) -> tuple[Part, ...]:
+        known = {
+            part.call_id
+            for part in content
+            if isinstance(part, ServerResult) and part.outcome != SearchHits()
+        }
+        missing = self._recent.keys() - known
+        recalled: list[Part] = []
+        for part in content:
+            if not isinstance(part, ServerResult) or part.call_id not in missing:
+                recalled.append(part)
+            if isinstance(part, ServerCall) and part.id in missing:
+                outcome = self._recent[part.id]
+                recalled.append(ServerResult(part.id, part.kind, outcome, part.name))
+        return tuple(recalled)
 
     async def _listings(
         self, request: Request, *, with_named: bool
@@ -157,6 +200,24 @@ def _native(request: Request, route: Route) -> frozenset[ServerToolKind]:
     translated = translated_tools(request, route.request_encoder, route.target)
     own = (tool.server for tool in translated.tools if tool.hosted and tool.origin == api)
     return frozenset(server.kind for server in own if server is not None)
+
+
+def _shown(request: Request, listings: Mapping[str, McpListing]) -> tuple[ServerResult, ...]:
+    """Return the listings that the answer has to show.
+
+    OpenAI Responses: `mcp_list_tools` comes once in a conversation, for each server that a request
+    names.
+    """
+    if request.origin != "openai_responses":
+        return ()
+    parts = (part for turn in request.turns for part in turn.content)
+    known = {one.server for one in parts if isinstance(one, ServerResult) and not one.name}
+    named = [tool.server.server for tool in request.tools if tool.server is not None]
+    return tuple(
+        ServerResult(f"list_{label}", "mcp", listings[label], server=label)
+        for label in dict.fromkeys(named)
+        if label in listings and label not in known
+    )
 
 
 def _read_key(state: Path | None) -> bytes:

@@ -17,6 +17,7 @@ from toolbridge.core.caller import owner_of
 from toolbridge.core.errors import MalformedRequest, Unsupported
 from toolbridge.core.json import JsonObject, maybe_object
 from toolbridge.core.messages import Call, Foreign, Message, Part, Request, Text, Thinking, Turn
+from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.source import without_sources
 from toolbridge.store.sqlite import SqliteStore
 
@@ -104,9 +105,10 @@ class StoredResponses:
         if request.extra.get("store") is False or not id:
             return
         parts: tuple[Part, ...] = tuple(
-            part for part in message.content if isinstance(part, Text | Thinking | Call)
+            part for part in message.content if isinstance(part, _STORED_PARTS)
         )
-        kept = StoredResponse((*without_sources(request.turns), Turn("assistant", parts)), body)
+        said = Turn("assistant", parts)
+        kept = StoredResponse(without_sources((*request.turns, said)), body)
         value = msgspec.msgpack.encode(kept)
         await self._store.put(_scope(caller), id, value, seconds=KEPT)
         for item in _output(body):
@@ -115,6 +117,9 @@ class StoredResponses:
 
     async def drop(self, id: str, caller: str) -> bool:
         return await self._store.drop(_scope(caller), id)
+
+
+_STORED_PARTS = Text | Thinking | Call | ServerCall | ServerResult
 
 
 def stateless(request: Request) -> Request:

@@ -69,6 +69,18 @@ class ChildProcess:
     def returncode(self) -> int | None:
         return self._transport.get_returncode()
 
+    @property
+    def has_exited(self) -> bool:
+        """Whether the process has exited, also if the event loop has not noticed it yet."""
+        if self.returncode is not None or not hasattr(os, "waitid"):
+            return self.returncode is not None
+        try:
+            # WNOWAIT leaves the exit status to asyncio.
+            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return True
+        return found is not None
+
     async def exited(self, seconds: float) -> bool:
         """Wait for the exit at most so long; return whether the process has exited."""
         with suppress(TimeoutError):

@@ -13,7 +13,8 @@ from tests.mcp_http import challenge_of, mcp_double
 
 from toolbridge.server_tool_settings import McpServerSettings, ServerToolSettings
 from toolbridge.tools.mcp import oauth_login
-from toolbridge.tools.mcp.logins import Login, Logins
+from toolbridge.tools.mcp.login import Login
+from toolbridge.tools.mcp.logins import Logins
 from toolbridge.tools.mcp.oauth import OauthFailure
 from toolbridge.tools.mcp.oauth_discovery import discover
 from toolbridge.tools.mcp.oauth_login import log_in

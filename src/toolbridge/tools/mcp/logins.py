@@ -16,26 +16,13 @@ import msgspec
 from toolbridge.core.errors import ConfigError
 from toolbridge.state_dir import state_dir
 from toolbridge.store.private_files import make_folder, write
+from toolbridge.tools.mcp.login import Login
+from toolbridge.tools.mcp.oauth import OauthFailure, renewed_login
 
 FOLDER = "mcp"
 _EARLY = 60.0
 """Seconds before its end from which a token is renewed."""
 _log = logging.getLogger("toolbridge.mcp")
-
-
-class Login(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The result of a login at the authorization server of an MCP server."""
-
-    url: str
-    token_endpoint: str
-    client_id: str
-    access_token: str
-    client_secret: str = ""
-    refresh_token: str = ""
-    expires: float = 0.0
-    """Seconds since the epoch; 0 if the server did not state an end."""
-    scope: str = ""
-    resource: str = ""
 
 
 class Logins:
@@ -67,8 +54,6 @@ class Logins:
             return current.access_token
 
     async def _renewed(self, label: str, login: Login, session: aiohttp.ClientSession) -> Login:
-        from toolbridge.tools.mcp.oauth import OauthFailure, renewed_login
-
         try:
             found = await renewed_login(login, session)
         except OauthFailure as error:
@@ -78,7 +63,7 @@ class Logins:
         return found
 
     def find(self, label: str) -> Login | None:
-        """Return the stored login; None if there is none, or if its file is broken."""
+        """Return the stored login; None without a file, or if the file is broken."""
         file = self._file(label)
         if file is None:
             return None

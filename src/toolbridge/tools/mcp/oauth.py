@@ -6,7 +6,7 @@ import aiohttp
 import msgspec
 
 from toolbridge.core.json import JsonObject, maybe_object
-from toolbridge.tools.mcp.logins import Login
+from toolbridge.tools.mcp.login import Login
 from toolbridge.tools.web.bodies import BrokenCompression, UnknownCompression, read_body
 
 MOST = 256 * 1024
@@ -62,7 +62,7 @@ async def ask(
     form: dict[str, str] | None = None,
     body: bytes | None = None,
 ) -> tuple[int, JsonObject]:
-    """Return status and JSON of a response; raise `OauthFailure` if there is none."""
+    """Return status and JSON of a response; raise `OauthFailure` without a response."""
     headers = {"accept": "application/json"}
     if body is not None:
         headers["content-type"] = "application/json"

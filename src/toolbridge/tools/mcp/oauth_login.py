@@ -18,7 +18,7 @@ import aiohttp
 
 from toolbridge.core.json import JsonObject, dump_bytes
 from toolbridge.server_tool_settings import McpServerSettings
-from toolbridge.tools.mcp.logins import Login
+from toolbridge.tools.mcp.login import Login
 from toolbridge.tools.mcp.oauth import OauthFailure, ask, token_request, with_tokens
 from toolbridge.tools.mcp.oauth_discovery import AuthorizationServer, discover
 

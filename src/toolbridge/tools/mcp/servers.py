@@ -22,7 +22,7 @@ from toolbridge.tools.mcp.http_headers import HttpHeaders
 from toolbridge.tools.mcp.logins import Logins
 from toolbridge.tools.mcp.server import McpServer
 from toolbridge.tools.mcp.stdio import StdioTransport
-from toolbridge.tools.mcp.streamable_http import HttpTransport
+from toolbridge.tools.mcp.streamable_http import StreamableHttp
 from toolbridge.tools.mcp.transport import McpTransport, Receiver
 from toolbridge.upstream.addresses import AddressGuard, is_private_host
 from toolbridge.upstream.session import open_session
@@ -144,7 +144,7 @@ class McpServers:
         env = None if server.from_request else self._env
         session = self._http_session(server)
         headers = HttpHeaders(label, settings, env, self._logins, session)
-        return HttpTransport(label, settings.url, session, headers.now, receive)
+        return StreamableHttp(label, settings.url, session, headers.now, receive)
 
     def _http_session(self, server: McpServer) -> aiohttp.ClientSession:
         if server.from_request and server.settings.url not in self._settings.mcp_urls:

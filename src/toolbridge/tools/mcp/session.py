@@ -6,7 +6,6 @@ The handshake of versions 2024-11-05 to 2025-11-25 is tried first. A server that
 
 import asyncio
 import itertools
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -22,8 +21,7 @@ _METHOD_NOT_FOUND = -32601
 _MOST_PAGES = 50
 _MOST_TOOLS = 1000
 _CANCEL = 2.0
-"""Seconds for telling the server that a call is not needed any more."""
-_log = logging.getLogger("toolbridge.mcp")
+"""Seconds for the notification that a call is not needed any more."""
 
 
 class McpSession:
@@ -81,7 +79,7 @@ class McpSession:
         return found[:_MOST_TOOLS]
 
     async def call(self, name: str, arguments: JsonObject) -> JsonObject:
-        """Return the result of a tool; raise `McpFailure` if there is none."""
+        """Return the result of a tool; raise `McpFailure` without a result."""
         return await self._request("tools/call", {"name": name, "arguments": arguments})
 
     async def close(self) -> None:

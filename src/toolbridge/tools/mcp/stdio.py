@@ -61,7 +61,8 @@ class StdioTransport:
 
     @property
     def closed(self) -> bool:
-        return bool(self._ended)
+        # The reason of an end is known a little later than the end itself.
+        return bool(self._ended) or self._process.has_exited
 
     def negotiated(self, version: str) -> None:
         """The version is in the messages alone."""

@@ -31,7 +31,7 @@ _END = 2.0
 """Seconds for the deletion of the session."""
 
 
-class HttpTransport:
+class StreamableHttp:
     """The connection to a server at a URL."""
 
     def __init__(
@@ -223,7 +223,7 @@ async def _some(response: aiohttp.ClientResponse, most: int) -> bytes:
 
 
 def _error_text(body: bytes) -> str:
-    """Return the message of a JSON-RPC error in a response; empty if there is none."""
+    """Return the message of a JSON-RPC error in a response; empty without one."""
     found = maybe_object(body) or {}
     error = found.get("error")
     text = error.get("message") if isinstance(error, dict) else None

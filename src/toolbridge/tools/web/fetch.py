@@ -21,7 +21,7 @@ from toolbridge.tools.web.allowed_hosts import AllowedHosts
 from toolbridge.tools.web.bodies import BrokenCompression, UnknownCompression, read_body
 from toolbridge.tools.web.domains import is_allowed
 from toolbridge.tools.web.pdf import NoPdfReader, PdfUnreadable, read_pdf
-from toolbridge.tools.web.read_page import ReadPage, Unreadable, read_page
+from toolbridge.tools.web.read_page import PageUnreadable, ReadPage, read_page
 from toolbridge.upstream.addresses import (
     AddressGuard,
     PrivateAddress,
@@ -207,7 +207,7 @@ class PageFetcher:
         except NoPdfReader:
             text = "PDF needs a reader; run `pip install 'toolbridge[reader]'`"
             raise _Failed(ServerToolError("unsupported_content_type", text)) from None
-        except (Unreadable, PdfUnreadable) as error:
+        except (PageUnreadable, PdfUnreadable) as error:
             text = f"there is no text in {str(error)[:80]}"
             raise _Failed(ServerToolError("unsupported_content_type", text)) from None
 

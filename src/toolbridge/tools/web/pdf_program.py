@@ -13,11 +13,7 @@ CHARACTERS = 1_000_000
 
 
 def main() -> None:
-    with suppress(ImportError, OSError, ValueError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    limit()
     import pypdf
 
     logging.disable()
@@ -31,6 +27,15 @@ def main() -> None:
             break
     title = (reader.metadata.title if reader.metadata else "") or ""
     sys.stdout.write(json.dumps({"title": title, "text": "\n\n".join(pages)[:CHARACTERS]}) + "\n")
+
+
+def limit() -> None:
+    """Limit memory and processor time, so that the process ends even if its parent is gone."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
 
 
 if __name__ == "__main__":

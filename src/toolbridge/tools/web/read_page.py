@@ -38,19 +38,19 @@ class ReadPage(NamedTuple):
     text: str
 
 
-class Unreadable(Exception):
+class PageUnreadable(Exception):
     """The content type has no text."""
 
 
 def read_page(body: bytes, content_type: str, url: str, reader: Reader = "auto") -> ReadPage:
-    """Return title and text of a page; raise `Unreadable` for images and other binary content."""
+    """Return title and text of a page; raise `PageUnreadable` for images and other binary content."""
     kind = content_type.partition(";")[0].strip().lower() or _guessed(body)
     is_html = kind in {"text/html", "application/xhtml+xml"}
     if not is_html and _TEXT_TYPES.fullmatch(kind) is None:
-        raise Unreadable(kind)
+        raise PageUnreadable(kind)
     text = _decoded(body, content_type)
     if "\0" in text[:_HEAD]:
-        raise Unreadable(f"{kind} with binary content")
+        raise PageUnreadable(f"{kind} with binary content")
     if is_html:
         title, found = _html(text, url, reader)
     elif is_feed(kind, text):

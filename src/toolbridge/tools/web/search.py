@@ -36,7 +36,7 @@ def search_backend(
     servers: McpServers | None = None,
     model: ModelSearch | None = None,
 ) -> SearchBackend:
-    """Return the configured search; raise `ConfigError` if there is none, or if it lacks something.
+    """Return the configured search; raise `ConfigError` without one, or if it lacks something.
 
     `servers` is for the engine `mcp`, `model` for the engine `model`.
     """
