@@ -142,7 +142,7 @@ OFFERS = {
             "messages": [{"role": "user", "content": "what is new?"}],
             "web_search_options": {},
         },
-        "web search",
+        "web_search",
     ),
 }
 
@@ -182,7 +182,7 @@ async def test_a_search_that_responses_forces_is_a_failed_call(choice, stream):
     assert server.chats() == []
 
 
-@pytest.mark.parametrize("tool", ["googleSearch", "urlContext"])
+@pytest.mark.parametrize("tool", ["googleSearch", "enterpriseWebSearch"])
 async def test_gemini_cli_finds_nothing_instead_of_an_invention(tool):
     body = {
         "contents": [{"role": "user", "parts": [{"text": "hello world"}]}],

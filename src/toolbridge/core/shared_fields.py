@@ -76,8 +76,6 @@ _CONSUMED = frozenset(
 )  # fmt: skip
 """Fields that the gateway handles itself or that have no meaning for a model."""
 
-_SWITCHES = frozenset({"web_search_options"})
-"""Objects that switch a feature on even when they are empty."""
 _DEFAULTS: JsonObject = {
     "service_tier": "auto",
     "serviceTier": "unspecified",
@@ -153,8 +151,6 @@ def _fields(extra: JsonObject, above: str) -> Iterator[tuple[str, Json]]:
 
 
 def _says_nothing(path: str, value: Json) -> bool:
-    if path in _SWITCHES and value == {}:
-        return False
     if value is None or value in ({}, []) or _DEFAULTS.get(path, value is None) == value:
         return True
     edits = value.get("edits") if path == "context_management" and isinstance(value, dict) else None

@@ -55,7 +55,7 @@ class DirectSearch:
         self.tool = offered.tool
         self._draft = Draft(ids)
         self._id, self._model = ids.message(), model
-        id = f"srvtoolu_{ids.draw(24)}"
+        id = ids.draw(24)
         self.call = ServerCall(id, "web_search", offered.call_name, {"query": query})
 
     def begin(self) -> list[ev.Event]:

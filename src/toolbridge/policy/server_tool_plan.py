@@ -69,7 +69,7 @@ class RunnableTool(msgspec.Struct, frozen=True):
     """The name in the client's API: `web_search`, or the tool of an MCP server."""
     tool: ServerTool
     read_only: bool = False
-    """Whether an MCP server says that the tool changes nothing."""
+    """Whether the tool changes nothing, by the listing of its MCP server."""
 
     @property
     def needs_approval(self) -> bool:

@@ -18,9 +18,6 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Request, Text, Tool
 from toolbridge.policy.direct_search import SEARCH_PROMPT, last_text
 
-_SEARCH_OPTIONS = "web_search_options"
-"""OpenAI chat: the field that enables web search; there is no tool for it."""
-
 
 def missing_tools(request: Request, api: str) -> tuple[Tool, ...]:
     """Return the server tools of `request` that a provider of `api` does not have."""
@@ -33,8 +30,6 @@ def announce(request: Request, api: str) -> Request:
     It is the last part and constant, so that a cached prefix stays valid.
     """
     names = [tool.name for tool in missing_tools(request, api)]
-    if request.origin != api and _SEARCH_OPTIONS in request.extra:
-        names.append("web search")
     if not names or request.tool_choice.mode == "none":
         return request
     listed = ", ".join(dict.fromkeys(names))

@@ -253,7 +253,7 @@ class Gateway:
 
         if plan is None:
             return attempts(request)
-        return self.tools.answer(plan, attempts, turn.add_pass, trace)
+        return self.tools.answer(plan, attempts, turn.add_pass, trace, agent=turn.from_agent)
 
     async def _fail_in_stream(self, turn: ClientTurn, problem: Problem) -> None:
         """Send an error as the only event of a stream, for clients that read errors only there."""

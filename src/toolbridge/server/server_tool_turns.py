@@ -163,8 +163,11 @@ class GatewayTools:
         open_pass: Callable[[Request], AnswerAttempts],
         on_pass: Callable[[Usage], None],
         trace: ExchangeTrace,
+        *,
+        agent: bool,
     ) -> "ServerToolAnswer":
         """Return the answer in which the gateway runs the tools of `plan`."""
+        from toolbridge.policy.direct_search import direct_query
         from toolbridge.policy.server_tool_budget import LoopLimits
         from toolbridge.policy.server_tool_loop import ServerToolLoop
         from toolbridge.routing.server_tool_answer import ServerToolAnswer
@@ -172,6 +175,9 @@ class GatewayTools:
         settings = self._settings
         limits = LoopLimits(settings.max_uses, settings.max_passes, settings.tool_search.count)
         loop = ServerToolLoop(plan, Ids(trace.seed + b"tools"), self._seal_key(), limits)
+        if found := direct_query(plan, agent=agent):
+            offered, query = found
+            loop.begin_with(offered, {"query": query})
         return ServerToolAnswer(
             loop,
             open_pass,
@@ -188,16 +194,18 @@ class GatewayTools:
 
 
 def _native(request: Request, route: Route) -> frozenset[ServerToolKind]:
-    """Return the kinds of tools that the provider of `route` runs for this request itself."""
+    """Return the kinds of tools that the provider of `route` runs for this request itself.
+
+    A provider of another API runs those that its codec can declare (`policy.native_tools`).
+    """
     if runs_server_tools(route.provider_config, request.origin):
         return ALL_KINDS
-    given = translated_tools(request, route.request_encoder, route.target)
     api = route.provider_config.api
-    return frozenset(
-        new.server.kind
-        for tool, new in zip(request.tools, given.tools, strict=True)
-        if new.server is not None and new.origin == api != tool.origin
-    )
+    if api == request.origin:
+        return ALL_KINDS & route.target.server_tools
+    translated = translated_tools(request, route.request_encoder, route.target)
+    own = (tool.server for tool in translated.tools if tool.hosted and tool.origin == api)
+    return frozenset(server.kind for server in own if server is not None)
 
 
 def _shown(request: Request, listings: Mapping[str, McpListing]) -> tuple[ServerResult, ...]:

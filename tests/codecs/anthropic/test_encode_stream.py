@@ -253,7 +253,7 @@ def test_the_end_tells_the_counts():
         "output_tokens": 20,
         "cache_creation": {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 6},
         "output_tokens_details": {"thinking_tokens": 8},
-        "server_tool_use": {"web_search_requests": 2},
+        "server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 0},
     }
     assert written(told(usage=Usage(output=3)))[-2]["usage"]["input_tokens"] == 42
 

@@ -227,7 +227,7 @@ def kinds(message):
     return message.text, message.thinking, calls
 
 
-@given(strategies.answers(origin="ollama", parts=False, failed=False))
+@given(strategies.answers(origin="ollama", parts=False, server_tools=False, failed=False))
 def test_an_answer_comes_back_as_it_was(events):
     message = collect(events)
     back = read(b"".join(grammar.run(StreamEncoder(ASKED), events)))
@@ -237,7 +237,7 @@ def test_an_answer_comes_back_as_it_was(events):
     assert (back.stop == "length") == (message.stop in {"length", "context_overflow"})
 
 
-@given(strategies.answers(origin="ollama", parts=False, failed=False))
+@given(strategies.answers(origin="ollama", parts=False, server_tools=False, failed=False))
 def test_the_whole_body_and_the_stream_say_the_same(events):
     message = collect(events)
     whole = json.loads(encode_message(message, ASKED))
@@ -248,7 +248,7 @@ def test_the_whole_body_and_the_stream_say_the_same(events):
     assert kinds(read(encode_message(message, ASKED))) == kinds(message)
 
 
-@given(strategies.answers(origin="ollama", parts=False, failed=True))
+@given(strategies.answers(origin="ollama", parts=False, server_tools=False, failed=True))
 def test_a_failed_answer_comes_back_failed_with_all_that_was_said(events):
     message = collect(events)
     back = read(b"".join(grammar.run(StreamEncoder(ASKED), events)))

@@ -38,7 +38,8 @@ def _connected(tool: Tool, servers: dict[str, JsonObject]) -> Tool:
 
 def _connection(listed: JsonObject) -> McpConnection:
     token = listed.get("authorization_token")
-    headers = {"authorization": token} if isinstance(token, str) and token else {}
+    # Anthropic, MCP connector: an OAuth token, sent as a bearer token.
+    headers = {"authorization": f"Bearer {token}"} if isinstance(token, str) and token else {}
     return McpConnection(str(listed.get("url", "")), headers)
 
 

@@ -5,13 +5,13 @@ every model that has the tool; later ones only change how results are filtered. 
 toolset, and its connection is in the field `mcp_servers` of the body.
 """
 
+from toolbridge.codecs.anthropic.mcp_toolsets import TOOLSET
 from toolbridge.codecs.anthropic.shapes import ORIGIN
 from toolbridge.core.codec import Lose, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Request
 from toolbridge.core.server_tools import McpConnection, ServerTool
 
-TOOLSET = "mcp_toolset"
 _BEARER = "Bearer "
 _TYPES: dict[str, tuple[str, str]] = {
     "web_search": ("web_search_20250305", "web_search"),
@@ -72,6 +72,8 @@ def _encode_toolset(label: str, server: McpConnection) -> JsonObject | None:
     if server.allowed is not None:
         default["enabled"] = False
         declared["configs"] = {name: {"enabled": True} for name in server.allowed}
+    elif server.denied:
+        declared["configs"] = {name: {"enabled": False} for name in server.denied}
     return declared | {"default_config": default} if default else declared
 
 

@@ -44,5 +44,9 @@ def encode_usage(usage: Usage, estimate: int) -> JsonObject:
     if usage.reasoning:
         counts["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
     if usage.searches:
-        counts["server_tool_use"] = {"web_search_requests": usage.searches}
+        # The SDKs require both counts; fetches are free, and are not counted here.
+        counts["server_tool_use"] = {
+            "web_search_requests": usage.searches,
+            "web_fetch_requests": 0,
+        }
     return counts

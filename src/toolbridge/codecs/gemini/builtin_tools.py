@@ -74,7 +74,8 @@ def _encode(tool: ServerTool, *, exclude: bool) -> JsonObject | None:
 
 def _encode_mcp(name: str, server: McpConnection) -> JsonObject | None:
     # A call that the client must approve, or tools that are left out, cannot be expressed.
-    if server.approval == "always" or server.allowed is not None or server.read_only:
+    limited = server.allowed is not None or server.denied or server.read_only
+    if server.approval == "always" or limited:
         return None
     transport: JsonObject = {"url": server.url}
     if server.headers:

@@ -105,10 +105,12 @@ def _failure(item: JsonObject) -> ServerToolError | None:
 
 
 def _error_text(item: JsonObject) -> str:
-    """Return the text of `error`, which is a string or an object with a message."""
+    """Return the text of `error`: a string, or an object with a message or a tool's content."""
     error = item.get("error")
     if isinstance(error, dict):
-        return _text(error, "message") or dumps(error)
+        parts = (part for part in _list(error, "content") if isinstance(part, dict))
+        said = "\n".join(_text(part, "text") for part in parts)
+        return _text(error, "message") or said or dumps(error)
     return error if isinstance(error, str) else ""
 
 

@@ -167,11 +167,17 @@ def _mcp_item(call: ServerCall, outcome: ServerToolOutcome | None) -> JsonObject
     match outcome:
         case McpOutput(content, is_error):
             text = "\n".join(one.text if isinstance(one, Text) else "[image]" for one in content)
-            return item | ({"error": text} if is_error else {"output": text})
+            return item | ({"error": _error(text)} if is_error else {"output": text})
         case ServerToolError(code, text):
-            return item | {"error": text or code}
+            return item | {"error": _error(text or code)}
         case _:
             return item
+
+
+def _error(text: str) -> JsonObject:
+    # OpenAI Responses, `mcp_call`: the content of a tool's error, as the MCP server sent it.
+    content: list[Json] = [{"type": "text", "text": text}]
+    return {"type": "mcp_tool_execution_error", "content": content}
 
 
 def _approval_item(call_id: str, outcome: McpApproval) -> JsonObject:

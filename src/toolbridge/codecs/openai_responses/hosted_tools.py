@@ -92,7 +92,8 @@ def encode_server_tool(
         case "tool_search":
             return {"type": "tool_search"}
         case "mcp":
-            return _encode_mcp(tool.server, tool.mcp) if tool.mcp and tool.mcp.url else None
+            known = tool.mcp is not None and bool(tool.mcp.url) and not tool.mcp.denied
+            return _encode_mcp(tool.server, tool.mcp) if known and tool.mcp else None
         case "web_fetch":
             return None  # OpenAI's search opens pages, but cannot be restricted to that
 

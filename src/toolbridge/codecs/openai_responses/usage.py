@@ -42,7 +42,11 @@ def encode_tool_usage(usage: Usage) -> JsonObject:
     """Return the field `tool_usage` of a response; nothing without searches."""
     if not usage.searches:
         return {}
-    return {"tool_usage": {"web_search": {"num_requests": usage.searches}}}
+    # The SDKs require the counts of generated images, too.
+    details: JsonObject = {"image_tokens": 0, "text_tokens": 0}
+    images: JsonObject = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
+    images |= {"input_tokens_details": details, "output_tokens_details": details}
+    return {"tool_usage": {"image_gen": images, "web_search": {"num_requests": usage.searches}}}
 
 
 def encode_usage(usage: Usage, estimate: int) -> JsonObject:
