@@ -102,9 +102,18 @@ async def _own(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:
         self_gateway.gateway(self_gateway.translation_config(played.url)) as url,
     ):
         for front, back, passthrough in _pairs(fronts, backs):
-            cases = book.select(api=back, client=front, only=args.only, passthrough=passthrough)
+            cases = book.select(
+                api=back,
+                client=front,
+                only=args.only,
+                passthrough=passthrough,
+                emulated=not passthrough,
+            )
             gateway = ScoredGateway(
-                url, self_gateway.model(back, passthrough=passthrough), passthrough=passthrough
+                url,
+                self_gateway.model(back, passthrough=passthrough),
+                local_model=self_gateway.local_model(back),
+                passthrough=passthrough,
             )
             scored += [TranslationCase(case, front, gateway) for case in cases]
         return await Runner(TranslationPlayer(book, played), at_once=AT_ONCE).run(scored)

@@ -129,6 +129,10 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     answer: str = ""
     """One event per line. `~wait SECONDS` pauses; `~raw "JSON string"` sends bytes unframed;
     `~split N` cuts the following bytes into chunks of N bytes, `~split 0` ends that."""
+    then: str = ""
+    """The answer to the second request and all later ones, where it differs."""
+    emulated: bool = False
+    """Whether the upstream has no server tools: the gateway runs them, and asks it again."""
     framing: WireFraming = WireFraming()
     gzip: bool = False
     end: Literal["clean", "cut", "rst", "hang"] = "clean"
@@ -148,15 +152,25 @@ class CaseBook(msgspec.Struct, frozen=True):
     asks: dict[str, CaseRequest]
 
     def select(
-        self, *, api: str, client: str, only: str = "*", passthrough: bool = False
+        self,
+        *,
+        api: str,
+        client: str,
+        only: str = "*",
+        passthrough: bool = False,
+        emulated: bool = False,
     ) -> list[Case]:
-        """Return the cases of an upstream API that apply to a client API."""
+        """Return the cases of an upstream API that apply to a client API.
+
+        `emulated` adds those that need a gateway with a search engine.
+        """
         return [
             case
             for case in self.cases
             if case.api == api
             and (not case.clients or client in case.clients)
             and (case.passed_through or not passthrough)
+            and (emulated or not case.emulated)
             and any(fnmatch.fnmatch(name, only) for name in (case.id, case.name, *_groups(case)))
         ]
 

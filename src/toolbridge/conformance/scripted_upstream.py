@@ -14,6 +14,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from toolbridge.conformance import upstreams
 from toolbridge.conformance.cases import Case, expand
 from toolbridge.conformance.client_requests import MARK
@@ -26,6 +28,8 @@ _SHOWN: JsonObject = {
     "details": {"family": "conform"},
     "model_info": {"general.architecture": "conform", "conform.context_length": 131072},
 }
+_FOUND: JsonObject = {"url": "https://example.org/bern", "title": "Bern", "content": "A market."}
+"""The result of every search, for cases in which the gateway runs the tools."""
 _PATIENCE = 20.0
 """Seconds that a hanging server waits for the other side to disconnect."""
 
@@ -188,6 +192,8 @@ async def _speak(writer: asyncio.StreamWriter, playing: PlayedCase) -> None:
     await writer.drain()
     api = upstreams.load(case.api)
     names = api.tools(api.normal(playing.heard[-1].json))
+    if case.then and len(playing.heard) > 1:
+        case = msgspec.structs.replace(case, answer=case.then)
     for piece in pieces(case, names):
         await asyncio.sleep(piece.pause)
         if piece.data:
@@ -276,6 +282,8 @@ def _write_whole(writer: asyncio.StreamWriter, status: int, body: JsonObject) ->
 
 def _stock(heard: ReceivedRequest) -> tuple[int, JsonObject]:
     """Return the answer to a gateway's other requests, such as the list of models."""
+    if heard.path.startswith("/search?"):  # SearXNG, search API
+        return (500, {}) if "broken" in heard.path else (200, {"results": [_FOUND]})
     if heard.path.startswith("/api/show"):
         return 200, _SHOWN
     if heard.path.startswith("/api/tags"):

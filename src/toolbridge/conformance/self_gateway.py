@@ -23,10 +23,13 @@ from toolbridge.server import routes
 from toolbridge.server.app import App
 from toolbridge.server.dispatch import plain_path
 from toolbridge.server.serving import settings
+from toolbridge.server_tool_settings import ServerToolSettings, WebSearchSettings
 
 STREAM_PROVIDER = "conform"
 STREAM_KEY = "conform-key"
 STREAM_TOOLS = str(Path(__file__).parent / "streams" / "tools.py")
+LOCAL = "local"
+"""The third provider of an API: an engine that has no server tools."""
 PASSTHROUGH = "passthrough"
 """The second provider of an API: configured as a vendor's own server is."""
 
@@ -70,6 +73,11 @@ def model(api: str, *, passthrough: bool = False) -> str:
     return f"{_provider(api, passthrough=passthrough)}/conform"
 
 
+def local_model(api: str) -> str:
+    """Return the name of the same upstream without server tools: the gateway runs them."""
+    return f"conform-{api}-{LOCAL}/conform"
+
+
 def _provider(api: str, *, passthrough: bool = False) -> str:
     return f"conform-{api}-{PASSTHROUGH}" if passthrough else f"conform-{api}"
 
@@ -84,14 +92,25 @@ def translation_config(url: str) -> Config:
         providers[_provider(api)] = ProviderConfig(
             api=api, url=base, server_tools=tools, quirks=quirks
         )
-        passed = ProviderConfig(api=api, url=base, passthrough=True)
+        local = ProviderConfig(api=api, url=base, server_tools=())
+        providers[f"conform-{api}-{LOCAL}"] = local
+        passed = ProviderConfig(api=api, url=base, passthrough=True, server_tools=tools)
         providers[_provider(api, passthrough=True)] = passed
     default = model(next(iter(spoken())))
     # One model plays all cases. What the gateway learns from a model that breaks its calls in one
     # case must not change the next, so the tool mode is set.
     known_model = ModelConfig(thinking=True, tool_mode="native")
     known = {f"{name}/conform": known_model for name in providers}
-    return Config(log="off", port=0, map={"default": default}, providers=providers, models=known)
+    return Config(
+        log="off",
+        port=0,
+        map={"default": default},
+        providers=providers,
+        models=known,
+        server_tools=ServerToolSettings(
+            web_search=WebSearchSettings(backend="searxng", url=url),
+        ),
+    )
 
 
 def stream_config(name: str, url: str) -> Config:

@@ -25,6 +25,8 @@ class ScoredGateway(msgspec.Struct, frozen=True):
     url: str
     model: str = "conform"
     key: str = ""
+    local_model: str = ""
+    """The model whose server tools the gateway runs; empty for a gateway that runs none."""
     passthrough: bool = False
     """Whether it forwards bytes untouched if client and upstream have the same API."""
 
@@ -77,7 +79,8 @@ class TranslationPlayer:
         case, gateway = scored.case, scored.gateway
         client = clients.load(scored.api)
         ask = marked(self._book.asks[case.ask], mark)
-        sent = client.ask(ask, gateway.model, not case.whole)
+        model = gateway.local_model if case.emulated else gateway.model
+        sent = client.ask(ask, model, not case.whole)
         headers = sent.headers | (client.authorize(gateway.key) if gateway.key else {})
         leave = asyncio.Event() if case.abort else None
         leaving = asyncio.create_task(_leave(case, playing, leave)) if leave else None
