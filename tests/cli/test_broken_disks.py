@@ -30,7 +30,7 @@ async def answers(url: str, key: str = "k") -> list[tuple[int, bytes]]:
             ("/v1/stream", {"prompt": "What is 12*7?"}),
         ]:
             async with client.post(
-                f"{url}{path}", json=body, headers={"idempotency-key": key}
+                f"{url}{path}", json=body, headers={"idempotency-key": f"{key} {len(found)}"}
             ) as response:
                 found.append((response.status, await response.read()))
         async with client.get(f"{url}/health") as response:
