@@ -207,7 +207,7 @@ async def play(count: int, home: Path) -> list[str]:
             for line in command(operator, "usage", "--json", "--by", "key").splitlines()
         ]
         shown = command(operator, "key", "show", "limited")
-        for line, times in Counter(line for member in members for line in member.notices).most_common(10):
+        for line, times in Counter(n for m in members for n in m.notices).most_common(10):
             print(f"notice:   {line} ({times} times)")
     return _judge(load, upstream, {row["key"]: row for row in rows}, shown, (limit, took))
 

@@ -49,7 +49,7 @@ STEPS = st.tuples(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(LIMITS, st.integers(0, 2), st.lists(STEPS, max_size=25))
 def test_the_same_steps_have_the_same_outcome_as_in_sqlite(redis_url, limits, concurrency, steps):
     limits = [

@@ -113,7 +113,9 @@ def _settle(
     connection: sqlite3.Connection, reservation: Reservation, used: Amounts, now: float
 ) -> None:
     removed = connection.execute("delete from reserved where id = ?", (reservation.id,))
-    charged = used if removed.rowcount else used.less(reservation.least)
+    # The end of the lease has charged tokens and dollars. The request was counted at its begin.
+    least = Amounts(tokens=reservation.least.tokens, dollars=reservation.least.dollars)
+    charged = used if removed.rowcount else used.less(least)
     _charge(connection, reservation.key, reservation.limits, charged, now)
 
 
