@@ -5,6 +5,7 @@ required for as long as the process runs: a lost file must not open the gateway.
 cannot be read, the keys that were read last are valid; before the first read, none is.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,6 +22,8 @@ from toolbridge.store.sqlite_keys import KEYS_FILE, SqliteKeys
 
 _PAUSE = 1.0
 """Seconds for which the keys are not read again."""
+_RETRY = 5.0
+"""Seconds after which a client may try again while the keys cannot be read."""
 
 
 class CreatedKeys:
@@ -34,20 +37,31 @@ class CreatedKeys:
         self._version: int | None = None
         self._read_at = float("-inf")
         self._trouble = ""
+        self._lock = asyncio.Lock()
 
     async def refresh(self) -> None:
-        """Read the keys again, at most once a second and only if they have changed."""
-        now = time.monotonic()
-        if self._store is None or now - self._read_at < _PAUSE:
+        """Read the keys again, at most once a second and only if they have changed.
+
+        Requests that arrive while the keys are read wait for the end of the reading.
+        """
+        if self._store is None or self._is_fresh():
             return
-        self._read_at = now
-        if not self.required and not self._store.may_exist():
+        async with self._lock:
+            if not self._is_fresh():
+                await self._try_to_read(self._store)
+                self._read_at = time.monotonic()
+
+    def _is_fresh(self) -> bool:
+        return time.monotonic() - self._read_at < _PAUSE
+
+    async def _try_to_read(self, store: KeyStore) -> None:
+        if not self.required and not store.may_exist():
             return  # the usual case: one person, and no file
         self.required = True
         try:
-            version = await self._store.version()
+            version = await store.version()
             if version != self._version:
-                self._records = {record.id: record for record in await self._store.all()}
+                self._records = {record.id: record for record in await store.all()}
                 self._version = version
             self._trouble = ""
         except StoreUnavailable as error:
@@ -72,7 +86,10 @@ class CreatedKeys:
                     )
                 return record
         if self._version is None and any(id_of(key) for key in shown):
-            raise Busy(f"the keys cannot be read: {self._trouble}; run `toolbridge doctor`")
+            raise Busy(
+                f"the keys cannot be read: {self._trouble}; run `toolbridge doctor`",
+                retry_after=_RETRY,
+            )
         return None
 
     async def close(self) -> None:
