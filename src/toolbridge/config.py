@@ -31,6 +31,7 @@ from toolbridge.server_settings import (
     TlsConfig,
 )
 from toolbridge.setting_errors import explain_setting, line_of
+from toolbridge.store_settings import check_servers, passwords_of
 
 __all__ = [
     "Config", "ConfigSource", "HttpConfig", "ModelConfig", "ProviderConfig", "RatesConfig",
@@ -187,8 +188,10 @@ class Config(ServerSettings, frozen=True, forbid_unknown_fields=True):
     """The number of recordings that are kept."""
     record_bytes: Size = 256 * 1024 * 1024
     """The maximum size of all recordings, in bytes."""
-    ledger: Literal["auto", "off"] = "auto"
-    """Whether requests to models are recorded, in a file in the state directory."""
+    store: str = "auto"
+    """Where values, events, claims and budgets are kept: a file, or the URL of a Redis server."""
+    ledger: str = "auto"
+    """Where requests to models are recorded and keys are kept: a file, `off`, or a PostgreSQL URL."""
     ledger_days: Annotated[int, msgspec.Meta(ge=1)] = 90
     """Days for which rows of the ledger are kept."""
     otel: str = ""
@@ -270,6 +273,7 @@ def _read_values(
     default = {} if model is None else {"default": model}
     values["map"] = _table(values.get("map")) | named | default
     loaded = _convert(values, Config, shown)
+    check_servers(loaded.store, loaded.ledger, shown, env)
     if not source.may_spend:
         _check_spending(loaded, shown)
     return msgspec.structs.replace(loaded, map=follow_map(loaded.map, shown, source.content))
@@ -319,7 +323,7 @@ def secrets_of(
     config: Config, providers: Iterable[ProviderConfig], env: Mapping[str, str] = os.environ
 ) -> list[str]:
     """Return every configured secret, for the redactor."""
-    found = [secret(config.key, env)]
+    found = [secret(config.key, env), *passwords_of((config.store, config.ledger), env)]
     for provider in providers:
         found.append(secret(provider.key, env))
         if provider.cloud:

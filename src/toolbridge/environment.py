@@ -18,6 +18,7 @@ _SETTINGS = {
     "thinking": ("TOOLBRIDGE_THINKING",),
     "log": ("TOOLBRIDGE_LOG",),
     "workers": ("TOOLBRIDGE_WORKERS",),
+    "store": ("TOOLBRIDGE_STORE",),
     "ledger": ("TOOLBRIDGE_LEDGER",),
     "otel": ("TOOLBRIDGE_OTEL",),
 }

@@ -58,5 +58,13 @@ class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds for which a process that was replaced finishes its running requests."""
     drain_delay: Grace = 0.0
     """Seconds for which SIGTERM leaves the port open while readiness is 503."""
+    resume_grace: Grace = 0.0
+    """Seconds for which an answer is read on after its client has left, so that a retry can have it."""
+    resume_repeats: Literal["retries", "any", "off"] = "retries"
+    """Which requests without a key get an answer whose client has left, if it is to the same body."""
+    resume_keep: Seconds = 3600.0
+    """Seconds for which a kept answer can be repeated."""
+    resume_bytes: Size = 8 * 1024 * 1024
+    """The maximum size of one kept answer, in bytes."""
     http: HttpConfig = HttpConfig()
     tls: TlsConfig = TlsConfig()

@@ -12,7 +12,8 @@ from toolbridge.policy.tool_modes import ModeOutcome
 from toolbridge.routing.learned_corrections import LearnedCorrections
 from toolbridge.routing.models import Route
 from toolbridge.routing.tool_modes import ToolModes
-from toolbridge.store.sqlite import STORE_FILE, SqliteStore
+from toolbridge.store.engines import STORE_FILE
+from toolbridge.store.sqlite import SqliteStore
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ def test_call_ids_have_sixteen_digits_and_do_not_repeat():
 @pytest.mark.req("CB-14")
 @pytest.mark.parametrize(
     ("draw", "pattern"),
-    [(Ids.message, r"msg_[0-9a-f]{16}"), (Ids.request, r"req_[0-9a-f]{8}")],
+    [(Ids.message, r"msg_[0-9a-f]{16}"), (Ids.request, r"req_[0-9a-f]{16}")],
 )
 def test_every_kind_of_id_has_its_form(draw, pattern):
     assert re.fullmatch(pattern, draw(Ids()))

@@ -58,6 +58,10 @@ def test_names_and_patterns(pattern, name, expected):
         ({"client": "codex"}, {"client": "opencode"}, False),
         ({"client": "aider/*"}, {"user_agent": "Aider/1.2 x"}, True),
         ({"client": ("codex", "aider/*")}, {"client": "codex"}, True),
+        ({"key": "ci-*"}, {"key": "ci-tests"}, True),
+        ({"key": ("alice", "bob")}, {"key": "bob"}, True),
+        ({"key": "ci-*"}, {"key": "alice"}, False),
+        ({"key": "*"}, {"key": ""}, False),
         ({"client": "codex", "task": "main"}, {"client": "codex", "kind": "background"}, False),
     ],
 )

@@ -19,7 +19,7 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Request, Text, Tool, Turn
 from toolbridge.core.stage import Identity, StageChain
 from toolbridge.dialects.gate import ThoughtGate
-from toolbridge.runs.log import EventLog
+from toolbridge.runs.log import EventLog, run_place
 from toolbridge.server.streaming import TranslatedWriter
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.structured.conversation import StructuredConversation
@@ -123,7 +123,7 @@ class Run:
         self._stages = AnswerStages([ThoughtGate()], ())
         self._conversation = StructuredConversation(play.contract())
         self._conversation.request()
-        self._log = EventLog("run", SqliteStore(None))
+        self._log = EventLog(run_place(SqliteStore(None), "", "run"))
 
     def feed(self, piece):
         events = self._stages.feed_all(self._decoder.feed(piece))

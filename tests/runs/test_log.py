@@ -7,7 +7,10 @@ import pytest
 from toolbridge.core.errors import Truncated
 from toolbridge.core.json import loads
 from toolbridge.core.redaction import MASK, Redactor
-from toolbridge.runs.log import AHEAD, CHUNK, EventLog, Record, stored_after
+from toolbridge.runs.kept_events import Record, RunEventForm
+from toolbridge.runs.log import EventLog, run_place
+from toolbridge.store.interface import MOST_ENTRIES
+from toolbridge.store.shared_log import AHEAD, stored_items
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.structured.events import RunDone, RunTextDelta
 
@@ -21,7 +24,7 @@ async def store():
 
 async def read(log: EventLog, after: int = 0) -> list[Record]:
     with log.follow(after) as reader:
-        return [record async for batch in reader.batches() for record in batch]
+        return [record async for batch in reader.batches() for _, record in batch]
 
 
 async def reach(log: EventLog, last: int) -> None:
@@ -38,10 +41,11 @@ async def write(log: EventLog, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "count", [1, 2, CHUNK - 1, CHUNK, CHUNK + 1, AHEAD, AHEAD + CHUNK + 1, 1000]
+    "count",
+    [1, 2, MOST_ENTRIES - 1, MOST_ENTRIES, MOST_ENTRIES + 1, AHEAD, AHEAD + MOST_ENTRIES + 1, 1000],
 )
 async def test_a_reader_gets_every_event_once_in_order(store, count):
-    log = EventLog("s", store)
+    log = EventLog(run_place(store, "s", "r"))
     _, records = await asyncio.gather(write(log, count), read(log))
     assert [record.n for record in records] == list(range(1, count + 1))
     assert records[-1].name == "done"
@@ -52,7 +56,7 @@ async def test_a_reader_gets_every_event_once_in_order(store, count):
 
 @pytest.mark.req("TF-33")
 async def test_a_writer_waits_when_128_events_are_unread(store):
-    log = EventLog("s", store)
+    log = EventLog(run_place(store, "s", "r"))
     writing = asyncio.create_task(write(log, 400))
     await reach(log, 128)
     assert log.last == 128
@@ -70,36 +74,36 @@ async def test_a_writer_waits_when_128_events_are_unread(store):
 
 
 async def test_a_late_reader_gets_from_the_store_what_memory_has_forgotten(store):
-    log = EventLog("s", store)
+    log = EventLog(run_place(store, "s", "r"))
     await asyncio.gather(write(log, 2000), read(log))
     assert [record.n for record in await read(log, after=7)] == list(range(8, 2001))
 
 
 async def test_a_slow_second_reader_does_not_stop_a_fast_one(store):
-    log = EventLog("s", store)
+    log = EventLog(run_place(store, "s", "r"))
     with log.follow() as slow:
         batches = slow.batches()
         writing = asyncio.create_task(write(log, 1500))
         first = await anext(batches)
         fast = await read(log)
         await writing
-        rest = [record async for batch in batches for record in batch]
+        rest = [record async for batch in batches for _, record in batch]
     assert len(fast) == 1500
-    assert [*first, *rest] == fast
+    assert [*(record for _, record in first), *rest] == fast
 
 
 async def test_what_was_flushed_is_there_after_a_crash(store):
-    log = EventLog("s", store)
-    for n in range(CHUNK + 5):
+    log = EventLog(run_place(store, "s", "r"))
+    for n in range(MOST_ENTRIES + 5):
         await log.put(RunTextDelta(str(n)))
     await log.flush()
     await log.put(RunTextDelta("never flushed"))
-    records = [record async for batch in stored_after(store, "s", 2) for record in batch]
-    assert [record.n for record in records] == list(range(3, CHUNK + 6))
+    records = await told(store, 2)
+    assert [record.n for record in records] == list(range(3, MOST_ENTRIES + 6))
 
 
 async def test_the_end_of_a_run_needs_no_reader(store):
-    log = EventLog("s", store)
+    log = EventLog(run_place(store, "s", "r"))
     writing = asyncio.create_task(write(log, 400))
     await reach(log, AHEAD)
     log.unbind()
@@ -108,22 +112,23 @@ async def test_the_end_of_a_run_needs_no_reader(store):
 
 
 async def test_events_that_the_store_has_lost_are_an_error_and_not_a_gap(store):
-    log = EventLog("s", store)
+    log = EventLog(run_place(store, "s", "r"))
     await asyncio.gather(write(log, 2000), read(log))
-    await store.drop("s", "3")
+    await store.drop("stream/s", "r")
     with pytest.raises(Truncated, match="no longer kept"):
         await read(log)
 
 
 async def test_a_log_counts_who_follows(store):
-    log = EventLog("s", store)
+    log = EventLog(run_place(store, "s", "r"))
     with log.follow(), log.follow():
         assert log.readers == 2
     assert log.readers == 0
 
 
-async def told(log_scope, store, after=0):
-    return [r async for batch in stored_after(store, log_scope, after) for r in batch]
+async def told(store, after=0):
+    place, form = run_place(store, "s", "r"), RunEventForm(store.redactor)
+    return [r async for batch in stored_items(place, form, after) for _, r in batch]
 
 
 @pytest.mark.req("TF-50")
@@ -131,7 +136,7 @@ async def told(log_scope, store, after=0):
 async def test_a_secret_that_was_cut_is_exact_in_memory_and_masked_in_the_file(tmp_path, size):
     path = tmp_path / "x.sqlite"
     store = SqliteStore(path, redactor=Redactor(["open-sesame"]))
-    log = EventLog("s", store)
+    log = EventLog(run_place(store, "s", "r"))
     text = "first\n" * 20 + "the key sk_live_1234567890 opens open-sesame\nand more"
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     exact = []
@@ -144,12 +149,12 @@ async def test_a_secret_that_was_cut_is_exact_in_memory_and_masked_in_the_file(t
         log.advance(log.last)
         exact.append(await log.put(RunDone()))
         assert reader.cursor == 0
-    assert await told("s", store) == exact
+    assert await told(store) == exact
     await store.close()
     written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert b"1234567890" not in written
     again = SqliteStore(path)
-    masked = await told("s", again)
+    masked = await told(again)
     await again.close()
     assert [(record.n, record.name) for record in masked] == [(r.n, r.name) for r in exact]
     joined = "".join(loads(record.data)["text"] for record in masked[:-1])
@@ -159,11 +164,11 @@ async def test_a_secret_that_was_cut_is_exact_in_memory_and_masked_in_the_file(t
 async def test_the_events_of_one_run_are_bounded_and_a_replay_says_so(tmp_path):
     path = tmp_path / "x.sqlite"
     store = SqliteStore(path)
-    log = EventLog("s", store, most=10_000)
+    log = EventLog(run_place(store, "s", "r", 10_000))
     _, live = await asyncio.gather(write_wide(log), read(log))
     assert [record.n for record in live] == list(range(1, 301))
     for kept in (store, again := SqliteStore(path)):
-        replay = await told("s", kept)
+        replay = await told(kept)
         assert [record.n for record in replay] == list(range(1, len(replay) + 1))
         assert 80 < len(replay) < 110
         assert [record.name for record in replay[-2:]] == ["error", "done"]

@@ -198,7 +198,9 @@ async def test_killed_in_the_middle_of_a_booking_it_is_booked_once(tmp_path):
     assert names(events)[-2:] == ["result.end", "done"]
     database = tmp_path / ".local/state/toolbridge/toolbridge.sqlite"
     with sqlite3.connect(database) as kept:
-        assert kept.execute("select count(*) from bookings").fetchone() == (1,)
+        assert kept.execute(
+            "select count(*) from kept where scope like 'booking/%'"
+        ).fetchone() == (1,)
     kept.close()
 
 

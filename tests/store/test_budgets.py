@@ -1,4 +1,4 @@
-"""Budgets in SQLite: exact over processes, leases that end, clocks that jump."""
+"""What every engine of budgets does: exact over processes, leases that end, clocks that jump."""
 
 import asyncio
 import subprocess
@@ -35,11 +35,16 @@ import msgspec
 from toolbridge.accounting.limits_of_keys import Amounts
 from toolbridge.store.budgets import Reservation
 from toolbridge.store.keys import KeyRecord
-from toolbridge.store.sqlite_budgets import SqliteBudgets
 
 async def main():
     key = msgspec.msgpack.decode(bytes.fromhex(sys.argv[2]), type=KeyRecord)
-    budgets = SqliteBudgets(Path(sys.argv[1]))
+    if "://" in sys.argv[1]:
+        from toolbridge.store.redis_budgets import RedisBudgets
+        from toolbridge.store.redis_server import RedisServer
+        budgets = RedisBudgets(RedisServer(sys.argv[1]))
+    else:
+        from toolbridge.store.sqlite_budgets import SqliteBudgets
+        budgets = SqliteBudgets(Path(sys.argv[1]))
     most, least = Amounts(1, 100), Amounts(1, 30)
     found = await asyncio.gather(*(budgets.reserve(key, most, least, 1794830400.0) for _ in range(20)))
     print(sum(isinstance(each, Reservation) for each in found), flush=True)
@@ -49,16 +54,28 @@ asyncio.run(main())
 """
 
 
+@pytest.fixture
+def place(tmp_path):
+    """Where the budgets are: a file, or the URL of a server."""
+    return tmp_path / "keys.sqlite"
+
+
+@pytest.fixture
+async def budgets(place):
+    budgets = SqliteBudgets(place)
+    yield budgets
+    await budgets.close()
+
+
 def _start(command: list[str]) -> subprocess.Popen:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
-async def test_two_processes_admit_exactly_what_the_budget_has(tmp_path):
+async def test_two_processes_admit_exactly_what_the_budget_has(place, budgets):
     import msgspec
 
-    file = tmp_path / "keys.sqlite"
     key = key_with(DAILY)
-    given = [sys.executable, "-c", PROGRAM, str(file), msgspec.msgpack.encode(key).hex()]
+    given = [sys.executable, "-c", PROGRAM, str(place), msgspec.msgpack.encode(key).hex()]
     running = [_start(given) for _ in range(2)]
     try:
         admitted = [int(each.stdout.readline()) for each in running]
@@ -67,27 +84,24 @@ async def test_two_processes_admit_exactly_what_the_budget_has(tmp_path):
         for each in running:
             each.kill()
             each.communicate()
-    budgets = SqliteBudgets(file)
     assert isinstance(await budgets.reserve(key, ONE, LEAST, NOON + LEASE - 1), KeyLimitReached)
     # The processes were killed: their leases end, and what is certain stays charged.
     (state,) = await budgets.states(key, NOON + LEASE + 1)
     assert (state.used, state.held) == (4 * 30, 0)
-    await budgets.close()
 
 
-async def test_a_request_that_settles_after_its_lease_is_charged_once(tmp_path):
-    budgets, key = SqliteBudgets(tmp_path / "k.sqlite"), key_with(DAILY)
+async def test_a_request_that_settles_after_its_lease_is_charged_once(budgets):
+    key = key_with(DAILY)
     held = await budgets.reserve(key, ONE, LEAST, NOON)
     (state,) = await budgets.states(key, NOON + LEASE + 1)
     assert (state.used, state.held) == (30, 0)
     await budgets.settle(held, Amounts(0, 80), NOON + LEASE + 2)
     (state,) = await budgets.states(key, NOON + LEASE + 2)
     assert state.used == 80
-    await budgets.close()
 
 
-async def test_a_renewed_lease_does_not_end(tmp_path):
-    budgets, key = SqliteBudgets(tmp_path / "k.sqlite"), key_with(DAILY, concurrency=1)
+async def test_a_renewed_lease_does_not_end(budgets):
+    key = key_with(DAILY, concurrency=1)
     held = await budgets.reserve(key, ONE, LEAST, NOON)
     for seconds in range(20, 200, 20):
         await budgets.renew([held], NOON + seconds)
@@ -96,27 +110,24 @@ async def test_a_renewed_lease_does_not_end(tmp_path):
         refused = await budgets.reserve(key, ONE, LEAST, NOON + seconds + 19)
         assert isinstance(refused, KeyLimitReached)
         assert refused.running == 1
-    await budgets.close()
 
 
-async def test_a_jump_back_does_not_hold_a_dead_reservation_for_longer_than_a_lease(tmp_path):
-    budgets, key = SqliteBudgets(tmp_path / "k.sqlite"), key_with(concurrency=1)
+async def test_a_jump_back_does_not_hold_a_dead_reservation_for_longer_than_a_lease(budgets):
+    key = key_with(concurrency=1)
     year = 365 * 86_400
     assert isinstance(await budgets.reserve(key, ONE, LEAST, NOON + year), Reservation)
     assert isinstance(await budgets.reserve(key, ONE, LEAST, NOON), KeyLimitReached)
     assert isinstance(await budgets.reserve(key, ONE, LEAST, NOON + LEASE + 1), Reservation)
-    await budgets.close()
 
 
-async def test_a_jump_back_gives_no_second_budget(tmp_path):
-    budgets, key = SqliteBudgets(tmp_path / "k.sqlite"), key_with(KeyLimit("requests", 4, "day"))
+async def test_a_jump_back_gives_no_second_budget(budgets):
+    key = key_with(KeyLimit("requests", 4, "day"))
     found = [await budgets.reserve(key, ONE, LEAST, NOON) for _ in range(4)]
     assert all(isinstance(each, Reservation) for each in found)
     for back in (1.0, 86_400.0, 40 * 86_400.0):
         refused = await budgets.reserve(key, ONE, LEAST, NOON - back)
         assert isinstance(refused, KeyLimitReached)
         assert refused.state.resets - (NOON - back) <= 86_400
-    await budgets.close()
 
 
 @settings(max_examples=25, deadline=None)

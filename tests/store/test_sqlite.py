@@ -14,26 +14,6 @@ from toolbridge.store import file as file_module
 from toolbridge.store.sqlite import SqliteStore
 
 
-async def test_a_value_is_kept_replaced_and_dropped():
-    store = SqliteStore()
-    assert await store.get("a", "k") is None
-    await store.put("a", "k", b"1", seconds=60)
-    await store.put("a", "k", b"2", seconds=60)
-    await store.put("b", "k", b"3", seconds=60)
-    assert (await store.get("a", "k"), await store.get("b", "k")) == (b"2", b"3")
-    assert await store.drop("a", "k")
-    assert not await store.drop("a", "k")
-    assert await store.get("a", "k") is None
-    await store.close()
-
-
-async def test_a_value_ends():
-    store = SqliteStore()
-    await store.put("a", "k", b"1", seconds=-1)
-    assert await store.get("a", "k") is None
-    await store.close()
-
-
 async def test_a_file_outlives_its_store(tmp_path):
     path = tmp_path / "deep" / "x.sqlite"
     store = SqliteStore(path)
@@ -80,69 +60,20 @@ async def test_what_is_kept_stays_near_its_bound(tmp_path):
         assert connection.execute("select count(*) from kept").fetchone()[0] <= 303
 
 
-async def test_a_value_is_made_once():
-    store = SqliteStore()
-    made = []
-
-    def make(connection):
-        made.append(connection)
-        return b"%d" % len(made)
-
-    first = await store.once("a", "k", make, seconds=60)
-    assert (first, await store.once("a", "k", make, seconds=60)) == ((b"1", True), (b"1", False))
-    assert await store.once("b", "k", make, seconds=60) == (b"2", True)
-    assert await store.get("a", "k") == b"1"
-    await store.close()
-
-
-async def test_a_value_that_has_ended_is_made_again():
-    store = SqliteStore()
-    assert await store.once("a", "k", lambda _: b"1", seconds=-1) == (b"1", True)
-    assert await store.once("a", "k", lambda _: b"2", seconds=60) == (b"2", True)
-    await store.close()
-
-
-async def test_what_a_maker_writes_and_what_is_kept_are_one(tmp_path):
-    store = SqliteStore(tmp_path / "x.sqlite")
-
-    def make(connection):
-        connection.execute("create table if not exists t (a)")
-        connection.execute("insert into t values (1)")
-        return b"1"
-
-    def fail(connection):
-        make(connection)
-        raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        await store.once("a", "k", fail, seconds=60)
-    assert await store.get("a", "k") is None
-    await store.once("a", "k", make, seconds=60)
-    await store.close()
-    with closing(sqlite3.connect(tmp_path / "x.sqlite")) as connection:
-        assert connection.execute("select count(*) from t").fetchone() == (1,)
-
-
-async def test_a_value_is_made_once_also_while_the_file_is_locked(tmp_path, capsys, monkeypatch):
+async def test_a_key_is_claimed_once_also_while_the_file_is_locked(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(file_module, "_PAUSE", 0.2)
     path = tmp_path / "x.sqlite"
     store = SqliteStore(path, wait=0.05)
     await store.put("a", "k", b"1", seconds=60)
-    made = []
-
-    def make(_):
-        made.append(1)
-        return b"2"
-
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("begin exclusive")
-        assert await store.once("a", "l", make, seconds=60) == (b"2", True)
-        assert await store.once("a", "l", make, seconds=60) == (b"2", False)
+        assert await store.claim("a", "l", b"2", seconds=60) == (b"2", True)
+        assert await store.claim("a", "l", b"3", seconds=60) == (b"2", False)
         assert "locked" in store.trouble
         other.execute("rollback")
     await asyncio.sleep(0.3)
-    assert await store.once("a", "l", make, seconds=60) == (b"2", False)
-    assert (made, store.trouble) == ([1], "")
+    assert await store.claim("a", "l", b"3", seconds=60) == (b"2", False)
+    assert store.trouble == ""
     await store.close()
     again = SqliteStore(path)
     assert await again.get("a", "l") == b"2"
@@ -157,8 +88,8 @@ async def test_a_file_that_cannot_be_used_is_said_once_and_memory_serves(tmp_pat
     store = SqliteStore(tmp_path / place)
     await store.put("a", "k", b"1", seconds=60)
     assert await store.get("a", "k") == b"1"
-    assert await store.once("a", "l", lambda _: b"2", seconds=60) == (b"2", True)
-    assert await store.once("a", "l", lambda _: b"3", seconds=60) == (b"2", False)
+    assert await store.claim("a", "l", b"2", seconds=60) == (b"2", True)
+    assert await store.claim("a", "l", b"3", seconds=60) == (b"2", False)
     assert await store.drop("a", "l")
     assert store.trouble
     assert await store.check() == store.trouble
@@ -192,7 +123,7 @@ async def test_a_corrupt_file_is_set_aside(tmp_path, capsys, spoil):
     again = SqliteStore(path)
     for n in range(200):
         assert await again.get("a", str(n)) in {None, b'"%b"' % (b"x" * 200)}
-    assert await again.once("b", "k", lambda _: b"1", seconds=60) == (b"1", True)
+    assert await again.claim("b", "k", b"1", seconds=60) == (b"1", True)
     assert again.trouble == ""
     await again.close()
     third = SqliteStore(path)
@@ -217,7 +148,7 @@ async def test_pages_that_go_bad_under_a_running_store_change_no_answer(tmp_path
     for n in range(500):
         assert await store.get("a", str(n)) == b'"%b"' % (b"x" * 2000)
         await store.put("b", str(n), b'"%b"' % (b"x" * 2000), seconds=60)
-        assert await store.once("c", str(n), lambda _: b"1", seconds=60) == (b"1", True)
+        assert await store.claim("c", str(n), b"1", seconds=60) == (b"1", True)
     await store.close()
 
 
@@ -249,13 +180,13 @@ async def test_a_full_disk_changes_no_answer(tmp_path, capsys, monkeypatch):
     store = SqliteStore(path)
     for n in range(50):
         await store.put("a", str(n), b'"%b"' % (b"x" * 4000), seconds=60)
-        assert await store.once("b", str(n), lambda _, n=n: b"%d" % n, seconds=60) == (
+        assert await store.claim("b", str(n), b"%d" % n, seconds=60) == (
             b"%d" % n,
             True,
         )
     for n in range(50):
         assert await store.get("a", str(n)) == b'"%b"' % (b"x" * 4000)
-        assert await store.once("b", str(n), lambda _: b"", seconds=60) == (b"%d" % n, False)
+        assert await store.claim("b", str(n), b"", seconds=60) == (b"%d" % n, False)
     assert await store.get("a", "old") == b"1"
     assert "full" in store.trouble
     await store.close()
@@ -268,8 +199,8 @@ async def test_a_value_on_the_disk_has_no_secrets_and_one_in_memory_is_exact(tmp
     value = b'{"said": "open-sesame", "token": ["sk_live_123456"]}'
     await store.put("a", "sk_live_for_a_key", value, seconds=60)
     assert await store.get("a", "sk_live_for_a_key") == value
-    assert await store.once("b", "k", lambda _: value, seconds=60) == (value, True)
-    assert await store.once("b", "k", lambda _: b"", seconds=60) == (value, False)
+    assert await store.claim("b", "k", value, seconds=60) == (value, True)
+    assert await store.claim("b", "k", b"", seconds=60) == (value, False)
     await store.close()
     written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert b"sesame" not in written
@@ -277,7 +208,7 @@ async def test_a_value_on_the_disk_has_no_secrets_and_one_in_memory_is_exact(tmp
     again = SqliteStore(path)
     masked = b'{"said":"[redacted]","token":["[redacted]"]}'
     assert await again.get("a", "sk_live_for_a_key") == masked
-    assert await again.once("b", "k", lambda _: b"", seconds=60) == (masked, False)
+    assert await again.claim("b", "k", b"", seconds=60) == (masked, False)
     await again.close()
 
 
@@ -317,7 +248,7 @@ STARTING = """
         print("ready", flush=True)
         sys.stdin.readline()
         store = SqliteStore(Path(sys.argv[1]))
-        _, new = await store.once("idempotency", "k", lambda _: b"1", seconds=60)
+        _, new = await store.claim("idempotency", "k", b"1", seconds=60)
         print(new, store.trouble, flush=True)
         await store.close()
 

@@ -1,7 +1,6 @@
 """Tools by name, and what comes of calling them."""
 
 import asyncio
-import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -399,18 +398,6 @@ async def test_a_key_without_a_store_keeps_nothing():
         assert not (await registry.call("flaky", {}, ToolContext(idempotency_key="k"))).cached
     assert len(runs) == 2
     assert runs[0] == runs[1], "the tool itself can tell"
-
-
-async def test_a_store_that_cannot_be_read_keeps_no_tool_from_running(store, monkeypatch):
-    def broken(*_):
-        raise sqlite3.DatabaseError("malformed")
-
-    flaky, _ = failing(0)
-    monkeypatch.setattr(store, "_get", broken)
-    outcome = await Registry([flaky]).call(
-        "flaky", {}, ToolContext(idempotency_key="k", store=store)
-    )
-    assert outcome.result == "well"
 
 
 async def test_a_system_without_threads_is_a_failure_that_passes(monkeypatch):

@@ -26,7 +26,7 @@ class Counter(msgspec.Struct, frozen=True):
 
 def current(counter: Counter | None, per: Period, now: float) -> Counter:
     """Return the counter of the window that includes `now`; a new window begins at zero."""
-    begins = _begin(per, now)
+    begins = begin(per, now)
     if counter is None:
         return Counter(begins)
     if now < counter.start:
@@ -38,17 +38,19 @@ def current(counter: Counter | None, per: Period, now: float) -> Counter:
 
 def resets(counter: Counter, per: Period) -> float:
     """Return the time at which the window of `counter` ends."""
-    return counter.start + _length(per, counter.start)
+    return counter.start + length(per, counter.start)
 
 
-def _begin(per: Period, at: float) -> float:
+def begin(per: Period, at: float) -> float:
+    """Return the time at which the calendar window that includes `at` begins."""
     if per == "minute":
         return at // _MINUTE * _MINUTE
     day = int(at // _DAY)
     return float((day if per == "day" else day - _date(day)[2] + 1) * _DAY)
 
 
-def _length(per: Period, start: float) -> float:
+def length(per: Period, start: float) -> float:
+    """Return the seconds of a window that begins at `start`."""
     if per == "minute":
         return _MINUTE
     if per == "day":

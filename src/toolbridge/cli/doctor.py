@@ -14,6 +14,7 @@ from toolbridge.cli import options, state, version
 from toolbridge.cli.model_facts import known_capabilities
 from toolbridge.cli.node.checking import problem_of
 from toolbridge.cli.serve import listen
+from toolbridge.cli.store_checks import check_stores
 from toolbridge.config import Config, key_variable, secret
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.environment import CALLER
@@ -25,7 +26,6 @@ from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.providers import missing_key
 from toolbridge.server.auth import Guard
 from toolbridge.server.created_keys import created_keys
-from toolbridge.store.sqlite import SqliteStore
 from toolbridge.upstream.http import Upstream
 
 _LISTS = {
@@ -72,7 +72,7 @@ def examine(args: argparse.Namespace) -> Iterator[Finding]:
     yield Finding(True, f"toolbridge {version()}, Python {sys.version.split()[0]}")
     try:
         config, source = options.load_with_source(args)
-        Guard(config, secret(config.key), created_keys(os.environ))
+        Guard(config, secret(config.key), created_keys(config, os.environ))
     except ToolbridgeError as error:
         yield Finding(
             False, f"configuration: {error}", "fix it, or write a new one: toolbridge init --force"
@@ -83,7 +83,7 @@ def examine(args: argparse.Namespace) -> Iterator[Finding]:
         what, _, to_do = source.refused.partition("; ")
         yield Finding(None, what, to_do)
     yield _port(config)
-    yield asyncio.run(_store())
+    yield from (Finding(*found) for found in asyncio.run(check_stores(config)))
     yield from asyncio.run(_models(config, args.names))
     yield from _keys(config)
     yield _claude_code()
@@ -99,21 +99,6 @@ def _port(config: Config) -> Finding:
         what, _, to_do = str(error).partition("; ")
         return Finding(None, what, to_do)
     return Finding(True, f"port {config.port} is free")
-
-
-async def _store() -> Finding:
-    """Return whether the database can be written."""
-    path = state.state_dir() / "toolbridge.sqlite"
-    store = SqliteStore(path, wait=1.0)
-    trouble = await store.check()
-    await store.close()
-    if trouble:
-        to_do = (
-            "free disk space, make it writable, or set XDG_STATE_HOME; until then values are kept "
-            "in memory only"
-        )
-        return Finding(None, f"{path} cannot be used: {trouble}", to_do)
-    return Finding(True, f"store: {path}")
 
 
 async def _models(config: Config, names: list[str]) -> list[Finding]:

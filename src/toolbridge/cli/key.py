@@ -12,24 +12,25 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 
 from toolbridge.accounting.limits_of_keys import MEASURES, KeyLimit, LimitState, parse_limit, shown
+from toolbridge.cli import options
 from toolbridge.core.errors import MalformedRequest, ToolbridgeError
 from toolbridge.core.json import JsonObject, dumps
+from toolbridge.core.redaction import Redactor
 from toolbridge.policy.key_scopes import KeyScopes
 from toolbridge.state_dir import state_dir
 from toolbridge.store import StoreUnavailable
+from toolbridge.store.engines import Engines
 from toolbridge.store.keys import PREFIX, KeyRecord, KeyStore, new_key
-from toolbridge.store.sqlite_budgets import SqliteBudgets
-from toolbridge.store.sqlite_keys import KEYS_FILE, SqliteKeys
 
 _TITLES = ("NAME", "KEY", "STATE", "CREATED", "EXPIRES", "LIMITS", "SCOPES")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_config(parser)
     commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     create = commands.add_parser("create", help="create a key and show it once")
     create.add_argument("name", metavar="NAME", help="who or what the key is for")
@@ -74,7 +75,8 @@ def run(args: argparse.Namespace) -> int:
     except StoreUnavailable as error:
         raise _KeysUnreadable(
             f"the keys cannot be used: {error}. The gateway admits no created key until this is "
-            "fixed; restore the file from a backup, or remove it and create new keys"
+            "fixed; restore the file from a backup, or remove it and create new keys; if they are "
+            "on a server, start it or correct `ledger`"
         ) from None
 
 
@@ -85,7 +87,9 @@ class _KeysUnreadable(ToolbridgeError):
 async def _with_store(
     command: Callable[[argparse.Namespace, KeyStore], Awaitable[None]], args: argparse.Namespace
 ) -> int:
-    store = SqliteKeys(_file())
+    store = _engines(args).keys()
+    if store is None:
+        raise MalformedRequest("there is no state directory; set HOME or XDG_STATE_HOME")
     try:
         await command(args, store)
     finally:
@@ -93,11 +97,10 @@ async def _with_store(
     return 0
 
 
-def _file() -> Path:
-    state = state_dir(os.environ)
-    if state is None:
-        raise MalformedRequest("there is no state directory; set HOME or XDG_STATE_HOME")
-    return state / KEYS_FILE
+def _engines(args: argparse.Namespace) -> Engines:
+    """Return the engines of the configuration: keys and budgets may be on servers."""
+    config, _ = options.load_with_source(args)
+    return Engines(config, state_dir(os.environ), os.environ)
 
 
 # ── commands ─────────────────────────────────────────────────────────────────
@@ -145,13 +148,16 @@ async def _show(args: argparse.Namespace, store: KeyStore) -> None:
     record = await _find(store, args.name)
     for title, cell in zip(_TITLES, _cells(record), strict=True):
         print(f"{title.lower():<10}{cell}")
-    budgets = SqliteBudgets(_file())
+    engines = _engines(args)
+    values = engines.store(Redactor())
     try:
-        states = await budgets.states(record, time.time())
+        if record.limits and (open_budgets := engines.budgets) is not None:
+            budgets = open_budgets()
+            states = await budgets.states(record, time.time())
+            await budgets.close()
+            print("\n".join(_state(state) for state in states))
     finally:
-        await budgets.close()
-    for state in states:
-        print(_state(state))
+        await values.close()
 
 
 async def _revoke(args: argparse.Namespace, store: KeyStore) -> None:

@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from toolbridge.config import Config
+from toolbridge.core.redaction import Redactor
 from toolbridge.policy.model_facts import JoinedFacts, KnownModel
 from toolbridge.routing.capabilities import CHECKED
 from toolbridge.routing.learned_corrections import LearnedCorrections
@@ -11,7 +13,7 @@ from toolbridge.routing.models import Route
 from toolbridge.routing.request_corrections import RequestCorrections
 from toolbridge.routing.tool_modes import ToolModes
 from toolbridge.state_dir import state_dir
-from toolbridge.store.sqlite import STORE_FILE, SqliteStore
+from toolbridge.store.engines import Engines
 
 _CAPABILITIES = ("tools", "parallel", "thinking", "vision", "pdf", "audio", "schema")
 
@@ -23,12 +25,12 @@ class LearnedFacts(NamedTuple):
     corrections: LearnedCorrections
 
 
-async def load_learned() -> LearnedFacts:
+async def load_learned(config: Config) -> LearnedFacts:
     """Return what was learned; nothing if no gateway has stored anything."""
     learned = LearnedFacts(ToolModes(), LearnedCorrections())
-    state = state_dir(os.environ)
-    if state is not None and (state / STORE_FILE).exists():
-        store = SqliteStore(state / STORE_FILE, wait=1.0)
+    engines = Engines(config, state_dir(os.environ), os.environ)
+    if engines.has_values:
+        store = engines.store(Redactor())
         await learned.modes.open(store)
         learned.corrections.attach(store, has_values=True)
         await learned.corrections.load()

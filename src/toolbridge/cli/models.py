@@ -50,7 +50,7 @@ async def _show(config: Config, names: list[str]) -> int:
     async with Upstream() as upstream:
         model_routes = ModelRoutes(config, upstream)
         await model_routes.discover()
-        learned = await load_learned()
+        learned = await load_learned(config)
         for name in names:
             try:
                 route = await model_routes.route(name)
@@ -72,7 +72,7 @@ async def list_models(config: Config) -> tuple[str, list[tuple[ListedModel, str]
         model_routes = ModelRoutes(config, upstream)
         await model_routes.discover()
         listed = await model_routes.listed()
-        learned = await load_learned()
+        learned = await load_learned(config)
         gate = asyncio.Semaphore(_AT_ONCE)
 
         async def described(model: ListedModel) -> tuple[ListedModel, str]:

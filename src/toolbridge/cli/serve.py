@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from toolbridge.cli import options, processes, state, systemd, version
+from toolbridge.cli.store_checks import describe_servers
 from toolbridge.config import Config, ConfigSource
 from toolbridge.core.errors import ConfigError, ToolbridgeError
 from toolbridge.map_settings import addresses_of, show_chain
 from toolbridge.policy.thinking import THINKING_PREFIXES
 from toolbridge.routing import nodes
 from toolbridge.server import listeners
-from toolbridge.server.created_keys import created_keys
 from toolbridge.server.listeners import Inheritance, Listeners
 
 if TYPE_CHECKING:
@@ -224,7 +224,6 @@ async def _serve(config: Config, listening: Listeners, process: ServerProcess) -
         return fault
 
     app, inherited = App(config, process.env), process.inherited
-    app.lifecycle.shares_store = inherited is not None
     if inherited is not None and inherited.metrics:
         app.metrics.share(Path(inherited.metrics))
     hooks = ServerHooks(on_start, announced.count_reload, replace)
@@ -247,7 +246,13 @@ async def _report_start(app: "App", listening: Listeners, process: ServerProcess
     start = await _start(app.gateway.model_routes, url, process.path)
     secure = "" if listening.tls is None else address(listening.tls, "https")
     payments = _payments(app.config, process.env)
-    start = msgspec.structs.replace(start, payments=payments, secure_url=secure)
+    start = msgspec.structs.replace(
+        start,
+        payments=payments,
+        secure_url=secure,
+        keyed=app.guard.needs_key,
+        servers=describe_servers(app.config, process.env),
+    )
     print(banner(app.config, start), flush=True)
 
 
@@ -283,6 +288,10 @@ class StartReport(msgspec.Struct, frozen=True):
     """The contract that is paid, and the limits of the payments."""
     secure_url: str = ""
     """The address with TLS."""
+    keyed: bool = False
+    """Whether every request needs a key."""
+    servers: Sequence[str] = ()
+    """Where store and ledger are, if they are on servers."""
 
 
 def _payments(config: Config, env: Mapping[str, str]) -> list[str]:
@@ -325,6 +334,7 @@ def banner(config: Config, start: StartReport) -> str:
         lines += _about_demo(fixed="default" in config.map)
     if start.secure_url:
         lines.insert(1, f"{' ' * len(f'toolbridge {version()}')} at {start.secure_url}")
+    lines += [f"  {line}" for line in start.servers]
     lines += [f"  Payments:       {line}" for line in start.payments]
     lines += [f"  PROBLEM:        {problem}" for problem in start.problems]
     lines += ["", *_about_thinking(config), "", "  Stop with Ctrl-C."]
@@ -337,10 +347,9 @@ def recipe(config: Config, start: StartReport) -> list[str]:
     Claude Code takes the context window of a Claude name from its own tables, so the real name of
     the model must be set.
     """
-    keyed = bool(config.key) or created_keys(os.environ).required
     lines = [
         f"ANTHROPIC_BASE_URL={start.url}",
-        f"ANTHROPIC_AUTH_TOKEN={'<your key>' if keyed else 'any'}",
+        f"ANTHROPIC_AUTH_TOKEN={'<your key>' if start.keyed else 'any'}",
         "CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY=1",
     ]
     # The demo model is not set: an Ollama server that starts later becomes the default.

@@ -1,6 +1,6 @@
 """Show what the requests to models have used: tokens, cost and errors, by model, key, day or client.
 
-The figures come from the ledger in the state directory, also while the gateway runs. Days are in
+The figures come from the ledger, a file or a server, also while the gateway runs. Days are in
 UTC. Tokens that a provider did not report are estimated, and marked with `~`.
 """
 
@@ -11,18 +11,20 @@ import re
 import sys
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
 import msgspec
 
 from toolbridge.accounting.limits_of_keys import NANOS, dollars
+from toolbridge.cli import options
 from toolbridge.cli.demo_trace import cut, plain
+from toolbridge.config import Config
 from toolbridge.core.errors import ConfigError, MalformedRequest
 from toolbridge.core.json import JsonObject, dumps
 from toolbridge.state_dir import state_dir
 from toolbridge.store import StoreUnavailable
+from toolbridge.store.engines import LEDGER_FILE, Engines, ledger_url
 from toolbridge.store.ledger import GROUPINGS, Grouping, UsageTotal
-from toolbridge.store.sqlite_ledger import LEDGER_FILE, SqliteLedger
+from toolbridge.store_settings import ServerUrl
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _BAR = 24
@@ -30,6 +32,7 @@ _NOBODY = {"key": "(no key)", "session": "(no session)", "client": "(unknown)"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_config(parser)
     parser.add_argument("--by", choices=GROUPINGS, default="model", help="the groups (model)")
     parser.add_argument(
         "--since",
@@ -43,8 +46,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    file = ledger_file()
-    totals = read_totals(file, args.by, since(args.since, time.time())) if file.exists() else []
+    config, _ = options.load_with_source(args)
+    start = since(args.since, time.time())
+    place, totals = read_totals(config, args.by, start)
     if args.csv:
         _print_csv(args.by, totals)
     elif args.json:
@@ -53,23 +57,26 @@ def run(args: argparse.Namespace) -> int:
     elif totals:
         _print_table(args.by, totals)
     else:
-        print(f"there are no requests since {args.since} in {file}")
+        print(f"there are no requests since {args.since} in {place}")
     return 0
 
 
-def ledger_file() -> Path:
-    """Return the file of the ledger; raise if there is no state directory."""
+def read_totals(config: Config, by: Grouping, start: float) -> tuple[str, list[UsageTotal]]:
+    """Return where the ledger is, and the sums of all groups since `start`."""
     state = state_dir(os.environ)
-    if state is None:
+    url = ledger_url(config, os.environ)
+    if not url and state is None:
         raise MalformedRequest("there is no state directory; set HOME or XDG_STATE_HOME")
-    return state / LEDGER_FILE
-
-
-def read_totals(file: Path, by: Grouping, start: float) -> list[UsageTotal]:
-    """Return the sums of all groups since `start`."""
-    ledger = SqliteLedger(file)
+    file = None if state is None else state / LEDGER_FILE
+    place = ServerUrl(url).shown if url else str(file)
+    # `ledger = "off"` keeps the rows of earlier times.
+    config = config if url else msgspec.structs.replace(config, ledger="auto")
+    open_ledger = Engines(config, state, os.environ).ledger
+    if open_ledger is None or (not url and file is not None and not file.exists()):
+        return place, []
+    ledger = open_ledger()
     try:
-        return ledger.totals(by, start)
+        return place, ledger.totals(by, start)
     except StoreUnavailable as error:
         raise ConfigError(f"the ledger cannot be read: {error}") from None
     finally:

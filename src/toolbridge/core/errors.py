@@ -81,6 +81,20 @@ class MalformedRequest(ClientError):
     pass
 
 
+class IdempotencyConflict(ClientError):
+    """An `Idempotency-Key` was used before with another request."""
+
+    kind = "idempotency_conflict"
+    status = 409
+
+
+class UnknownAnswer(ClientError):
+    """There is no kept answer with the id in `Last-Event-ID`."""
+
+    kind = "unknown_answer"
+    status = 404
+
+
 class BadHttp(ClientError):
     """The bytes are not a valid HTTP/1.1 request, or exceed a limit of the head.
 

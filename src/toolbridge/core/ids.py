@@ -26,7 +26,7 @@ class Ids:
         return f"msg_{self.draw(16)}"
 
     def request(self) -> str:
-        return f"req_{self.draw(8)}"
+        return f"req_{self.draw(16)}"
 
 
 class SeenIds:

@@ -45,6 +45,8 @@ class RoutingRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     task: Task | tuple[Task, ...] = ()
     client: str | tuple[str, ...] = ()
     """Agents, by the names in `agent_requests.AGENTS`, or patterns of the header `User-Agent`."""
+    key: str | tuple[str, ...] = ()
+    """Names of created keys, or patterns with `*` and `?`; other callers have no name."""
     min_tokens: Annotated[int, msgspec.Meta(ge=0)] = 0
     """The estimated input tokens from which the rule applies."""
 
@@ -59,6 +61,10 @@ class RoutingRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def clients(self) -> tuple[str, ...]:
         return _several(self.client)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return _several(self.key)
 
     @property
     def counts(self) -> bool:
@@ -83,7 +89,7 @@ class RoutingRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def describe(self) -> str:
         """Return the conditions in words, as they are written in the configuration."""
-        named = {"model": self.models, "task": self.tasks, "client": self.clients}
+        named = {"model": self.models, "task": self.tasks, "client": self.clients, "key": self.keys}
         said = [f"{name} {' or '.join(values)}" for name, values in named.items() if values]
         if self.counts:
             said.append(f"at least {self.min_tokens or LONG_CONTEXT} tokens")
@@ -107,9 +113,11 @@ class RequestTraits(msgspec.Struct, frozen=True):
     thinking: bool = False
     images: bool = False
     tokens: int = 0
+    key: str = ""
+    """The name of the caller's created key."""
 
 
-def traits_of(request: Request, headers: Headers, tokens: int = 0) -> RequestTraits:
+def traits_of(request: Request, headers: Headers, tokens: int = 0, key: str = "") -> RequestTraits:
     """Return the traits of a request; `tokens` is its estimated size, where a rule needs that."""
     return RequestTraits(
         model=request.model,
@@ -119,6 +127,7 @@ def traits_of(request: Request, headers: Headers, tokens: int = 0) -> RequestTra
         thinking=_thinks(request.think),
         images=has_images(request),
         tokens=tokens,
+        key=key,
     )
 
 
@@ -127,6 +136,7 @@ def matches(rule: RoutingRule, traits: RequestTraits) -> bool:
     return (
         (not rule.models or any(_is_named(pattern, traits.model) for pattern in rule.models))
         and (not rule.clients or any(_is_client(client, traits) for client in rule.clients))
+        and (not rule.keys or any(_is_key(pattern, traits.key) for pattern in rule.keys))
         and traits.tokens >= rule.min_tokens
         and (not rule.tasks or any(_is_task(task, rule, traits) for task in rule.tasks))
     )
@@ -197,6 +207,10 @@ def _is_named(pattern: str, model: str) -> bool:
     # Claude Code adds `[1m]`, Gemini's clients `models/`.
     plain = name.removesuffix("[1m]").removeprefix("models/")
     return name == pattern or fnmatchcase(plain, pattern)
+
+
+def _is_key(pattern: str, name: str) -> bool:
+    return bool(name) and fnmatchcase(name, pattern)
 
 
 def _is_client(client: str, traits: RequestTraits) -> bool:

@@ -56,6 +56,14 @@ class Asked(msgspec.Struct, frozen=True):
         return (min(most, known) if known else most) * self.answers
 
 
+class BudgetExceeded(RateLimited):
+    """A key has too little left for a request to one address."""
+
+
+class PriceUnknown(NotAllowed):
+    """A key has a limit of dollars, and the address has no known price."""
+
+
 class Charges:
     """Opens charges, and renews the reservations of those that are open."""
 
@@ -75,19 +83,39 @@ class Charges:
         self._trouble = ""
 
     async def open(self, key: KeyRecord | None, route: Route, asked: Asked) -> "Charge":
-        """Reserve what the request may use; raise `RateLimited` if the key has too little left."""
-        charge = Charge(self, route, asked, self.clock())
+        """Reserve what the request may use; raise `BudgetExceeded` if the key has too little left."""
+        charge = self.begin(key)
+        await charge.fit(route, asked)
+        return charge
+
+    def begin(self, key: KeyRecord | None) -> "Charge":
+        """Return a charge that reserves when the route of the request is known."""
+        return Charge(self, key, self.clock())
+
+    async def reserve(self, charge: "Charge", route: Route, asked: Asked) -> None:
+        """Reserve for `route`, in place of what the charge holds if that is too small.
+
+        Raise `BudgetExceeded` or `PriceUnknown` if the key may not use the route.
+        """
+        key, held = charge.key, charge.reservation
         if key is None or self._open_budgets is None or not (key.limits or key.concurrency):
-            return charge
+            return
+        least, most = await self._estimates(key, route, asked)
+        if held is not None and _fits(most, held.most):
+            return
+        if charge.counted:  # for another route: it is not one more request
+            most = msgspec.structs.replace(most, requests=0)
+        if held is not None:
+            charge.reservation = None
+            await self.settle(held, Usage())
         if self._budgets is None:
             self._budgets = self._open_budgets()
-        least, most = await self._estimates(key, route, asked)
         try:
             found = await self._reserve(self._budgets, key, most, least)
         except StoreUnavailable as error:
             self._report(error)
             if self._offline == "allow":
-                return charge
+                return
             raise Busy(
                 f"the limits of the key {key.name!r} cannot be checked: {error}; the gateway's "
                 'operator can fix it, or set `limits_offline = "allow"`',
@@ -95,10 +123,10 @@ class Charges:
             ) from None
         if isinstance(found, KeyLimitReached):
             raise _refusal(key, found, self.clock())
+        charge.counted = True
         self._open[found.id] = charge.reservation = found
         if self._renewing is None:
             self._renewing = asyncio.create_task(self._renew())
-        return charge
 
     async def _reserve(
         self, budgets: Budgets, key: KeyRecord, most: Amounts, least: Amounts
@@ -124,7 +152,7 @@ class Charges:
         return task
 
     async def check(self, key: KeyRecord) -> None:
-        """Raise `RateLimited` if a limit of the key is used up; reserve nothing."""
+        """Raise `BudgetExceeded` if a limit of the key is used up; reserve nothing."""
         if self._open_budgets is None or not key.limits:
             return
         if self._budgets is None:
@@ -147,7 +175,7 @@ class Charges:
             if any(limit.what == "dollars" for limit in key.limits) and has_price(route):
                 counted = await priced(Message(usage=usage), route, self.clock())
                 if counted.usage.cost is None:
-                    raise NotAllowed(
+                    raise PriceUnknown(
                         f"the key {key.name!r} has a limit of dollars, and the price of "
                         f"{route.address} is not known; the gateway's operator can set it: "
                         f'`rates` in [models."{route.address}"]'
@@ -200,17 +228,29 @@ class Charges:
 class Charge:
     """One model request: its reservation, and the answer as far as it was read."""
 
-    def __init__(self, charges: Charges, route: Route, asked: Asked, at: float) -> None:
+    def __init__(self, charges: Charges, key: KeyRecord | None, at: float) -> None:
         self._charges = charges
-        self.route = route
-        """The route that answers; a chain may change it."""
-        self._asked = asked
+        self.key = key
         self._at = at
+        self._route: Route | None = None
+        """The route that answers; a chain may change it."""
+        self._asked: Asked | None = None
         self.reservation: Reservation | None = None
+        self.counted = False
+        """Whether the request is counted, by a reservation for this route or another one."""
         self.reading: Fold | None = None
         """The answer as far as it was read; the reader sets it."""
         self.message: Message | None = None
         """The answer in the end."""
+
+    async def fit(self, route: Route, asked: Asked) -> None:
+        """Reserve for `route`, which is tried now; raise if the key has too little left for it."""
+        await self._charges.reserve(self, route, asked)
+        self._route, self._asked = route, asked
+
+    def leave(self) -> None:
+        """Charge nothing for the route: its answer needs no model."""
+        self._route = self._asked = None
 
     async def settle(self, message: Message) -> None:
         """Settle the reservation. Call it before the client gets the end of the answer.
@@ -219,7 +259,7 @@ class Charge:
         """
         if (reservation := self.reservation) is not None:
             self.reservation = None
-            usage, _ = spent(message, self._asked.prompt)
+            usage, _ = spent(message, self._prompt)
             await self._charges.settle(reservation, (await self._priced(message, usage)).usage)
 
     @asynccontextmanager
@@ -246,25 +286,38 @@ class Charge:
         if not left and not spent(read, 0)[0].total:
             return None
         if left and not read.usage.input_total:  # the provider has read the prompt
-            usage = msgspec.structs.replace(read.usage, input=self._asked.prompt)
+            usage = msgspec.structs.replace(read.usage, input=self._prompt)
             read = msgspec.structs.replace(read, usage=usage)
         return msgspec.structs.replace(read, stop="aborted" if left else "error")
 
     async def _close(self, report: OnSpent, message: Message | None) -> None:
         await self.settle(message or Message())
-        if message is not None:
-            usage, estimated = spent(message, self._asked.prompt)
-            report(await self._priced(message, usage), estimated)
+        if message is None:
+            return
+        if self._asked is None:
+            report(message, False)
+            return
+        usage, estimated = spent(message, self._prompt)
+        report(await self._priced(message, usage), estimated)
+
+    @property
+    def _prompt(self) -> int:
+        return 0 if self._asked is None else self._asked.prompt
 
     async def _priced(self, message: Message, usage: Usage) -> Message:
-        return await priced(msgspec.structs.replace(message, usage=usage), self.route, self._at)
+        used = msgspec.structs.replace(message, usage=usage)
+        return used if self._route is None else await priced(used, self._route, self._at)
 
 
-def _refusal(key: KeyRecord, found: KeyLimitReached, now: float) -> RateLimited:
+def _fits(wanted: Amounts, reserved: Amounts) -> bool:
+    return wanted.tokens <= reserved.tokens and wanted.dollars <= reserved.dollars
+
+
+def _refusal(key: KeyRecord, found: KeyLimitReached, now: float) -> BudgetExceeded:
     """Return the error for a limit: which one, when it resets, and who can raise it."""
     raised = f"The gateway's operator can raise it: `toolbridge key set {key.name}"
     if (state := found.state) is None:
-        return RateLimited(
+        return BudgetExceeded(
             f"the key {key.name!r} has {found.running} requests running, which is its limit; try "
             f"again when one has ended. {raised} --concurrency N`",
             retry_after=1.0,
@@ -275,7 +328,7 @@ def _refusal(key: KeyRecord, found: KeyLimitReached, now: float) -> RateLimited:
         f"{_held(state)}{_wanted(found, state)}. It resets at {_stamp(state.resets)}. "
         f"{raised} --{what} N/{limit.per}`"
     )
-    return RateLimited(text, retry_after=float(max(1, math.ceil(state.resets - now))))
+    return BudgetExceeded(text, retry_after=float(max(1, math.ceil(state.resets - now))))
 
 
 def _held(state: LimitState) -> str:

@@ -23,11 +23,14 @@ from toolbridge.policy.failover import (
     overflowed_window,
 )
 from toolbridge.routing.attempts import AnswerAttempts, Batch, KnownAnswer
+from toolbridge.routing.charges import BudgetExceeded, PriceUnknown
 from toolbridge.routing.models import ModelRoutes, Route
 from toolbridge.routing.provider_health import PassedOver, ProviderHealth, RequestInFlight
 
 FindAddresses: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
 """Returns the addresses of a chain, in the order in which they are tried."""
+ReserveFor: TypeAlias = Callable[[Route], Awaitable[None]]
+"""Reserves for a route what the request may use there; raises if the key of the caller may not."""
 OpenAttempts: TypeAlias = Callable[
     [Route, Sequence[TriedAddress]], Awaitable[AnswerAttempts | KnownAnswer]
 ]
@@ -65,6 +68,10 @@ class AnswerChain:
         """The addresses that did not answer, in order."""
         self.last_error: ToolbridgeError | None = None
         """The failure of the address that was tried last."""
+        self.reserve: ReserveFor | None = None
+        """Called for each address before it is tried."""
+        self._beyond: BudgetExceeded | PriceUnknown | None = None
+        """Why the caller's key may not use the first of the addresses that it may not use."""
 
     @property
     def route(self) -> Route:
@@ -174,6 +181,11 @@ class AnswerChain:
                 continue
             try:
                 await self._use(route)
+            except (BudgetExceeded, PriceUnknown) as error:
+                # No failure of the provider: a cheaper model may fit.
+                self._pass_over(address, error.problem.text)
+                self._beyond = self._beyond or error
+                continue
             except ToolbridgeError as error:
                 self._fail(address, route.provider_config, error, route.target.window)
                 continue
@@ -203,6 +215,8 @@ class AnswerChain:
     async def _use(self, route: Route) -> None:
         """Prepare the request for `route`."""
         attempts = await self._open(route, tuple(self.tried))
+        if self.reserve is not None:
+            await self.reserve(route)
         attempts.has_next = bool(self._left or self._passed_over)
         self._route, self._attempts = route, attempts
 
@@ -224,6 +238,8 @@ class AnswerChain:
 
     def _failure(self) -> ToolbridgeError:
         """Return the error of the whole chain."""
+        if self._beyond is not None and all(one.passed_over for one in self.tried):
+            return self._beyond
         if len(self.tried) == 1 and self.last_error is not None:
             return self.last_error
         return error_of(chain_problem(self.tried))

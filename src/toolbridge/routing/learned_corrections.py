@@ -13,7 +13,7 @@ import msgspec
 from toolbridge.core.json import dump_bytes
 from toolbridge.policy.corrections import Correction
 from toolbridge.routing.models import Route
-from toolbridge.store.sqlite import SqliteStore
+from toolbridge.store.interface import Store
 from toolbridge.upstream.hosts import hostname
 
 DAYS = 7
@@ -38,13 +38,13 @@ class LearnedCorrections:
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, dict[Correction, float]] = OrderedDict()
-        self._store: SqliteStore | None = None
+        self._store: Store | None = None
         self._unread = False
         self._reading = asyncio.Lock()
         self._saving: asyncio.Task[None] | None = None
         self._changed = False
 
-    def attach(self, store: SqliteStore, *, has_values: bool) -> None:
+    def attach(self, store: Store, *, has_values: bool) -> None:
         """Use `store` to keep corrections; `has_values` if an earlier process may have used it."""
         self._store = store
         self._unread = has_values
@@ -101,7 +101,7 @@ class LearnedCorrections:
         if self._store is not None and self._saving is None:
             self._saving = asyncio.get_running_loop().create_task(self._save(self._store))
 
-    async def _save(self, store: SqliteStore) -> None:
+    async def _save(self, store: Store) -> None:
         try:
             while self._changed:
                 self._changed = False

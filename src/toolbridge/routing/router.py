@@ -110,9 +110,12 @@ class Router:
         find = find or partial(self.rules.addresses, Request(model=name))
         return AnswerChain(self.model_routes, self.health, find, open_attempts, caller)
 
-    async def first_route(self, name: str) -> Route:
-        """Return the route that a request for `name` is sent to first."""
-        addresses = await self.rules.addresses(Request(model=name))
+    async def first_route(self, name: str, key: str = "") -> Route:
+        """Return the route that a request for `name` is sent to first.
+
+        `key` is the name of the caller's created key.
+        """
+        addresses = await self.rules.addresses(Request(model=name), key)
         for address in addresses if len(addresses) > 1 else ():
             if not self.health.passed_over(address):
                 try:
@@ -132,11 +135,13 @@ class Router:
         shown = count_simply(request, provider_config.counting)
         return TokenCount(tokens, raw, shown, provider_config.counting, sure)
 
-    async def address(self, request: Request, client_headers: Mapping[str, str]) -> str:
+    async def address(
+        self, request: Request, client_headers: Mapping[str, str], key: str = ""
+    ) -> str:
         """Return the address of the model for `request`, without asking a provider if possible."""
         if not self.config.routes:
             return self.model_routes.address(request.model)
-        return (await self.rules.choose(request, client_headers)).addresses[0]
+        return (await self.rules.choose(request, client_headers, key)).addresses[0]
 
     async def count_exactly(
         self, request: Request, address: str, headers: Mapping[str, str]

@@ -46,18 +46,21 @@ class RuleRoutes:
         self._counts = any(rule.counts for rule in rules)
 
     async def choose(
-        self, request: Request, headers: Mapping[str, str] = NO_HEADERS
+        self, request: Request, headers: Mapping[str, str] = NO_HEADERS, key: str = ""
     ) -> ChosenModels:
-        """Return the models for `request`; `headers` are the client's, with names in lower case."""
+        """Return the models for `request`.
+
+        `headers` are the client's, with names in lower case; `key` is the name of its created key.
+        """
         if not self._rules:
             return ChosenModels(await self._model_routes.addresses(request.model))
         tokens = self._estimate(request) if self._counts else 0
-        traits = traits_of(request, headers, tokens)
+        traits = traits_of(request, headers, tokens, key)
         return await self._first(self._rules, traits, session_key(request, headers))
 
-    async def addresses(self, request: Request) -> tuple[str, ...]:
+    async def addresses(self, request: Request, key: str = "") -> tuple[str, ...]:
         """Return the addresses for a request without headers, in order."""
-        return (await self.choose(request)).addresses
+        return (await self.choose(request, key=key)).addresses
 
     async def _first(
         self, rules: Sequence[tuple[int, RoutingRule]], traits: RequestTraits, session: str

@@ -6,7 +6,7 @@ Counts are kept in memory and, for the next start, in the store: per provider, m
 import msgspec
 
 from toolbridge.core.json import dump_bytes
-from toolbridge.store.sqlite import SqliteStore
+from toolbridge.store.interface import Store
 from toolbridge.structured.contract import Mode
 from toolbridge.structured.modes import FirstTries
 
@@ -19,7 +19,7 @@ _MAX_MODELS = 1024
 class FirstTryCounts:
     """The counts of one gateway or client."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[str, dict[Mode, FirstTries]] = {}
 

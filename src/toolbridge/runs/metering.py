@@ -17,6 +17,11 @@ from toolbridge.runs.usage import CallTokens
 class Meter(Protocol):
     """Checks the scopes and limits of a key, and charges each call of the model to it."""
 
+    @property
+    def key_name(self) -> str:
+        """The name of the caller's created key; empty without one."""
+        ...
+
     async def permit(self, address: str, tools: Iterable[str]) -> None:
         """Raise if the key may not use the model or a tool, or has nothing left."""
 
@@ -37,9 +42,13 @@ async def metered(
         yield
         return
     async with meter.call(chain.route, asked) as charge:
+
+        async def reserve(route: Route) -> None:
+            await charge.fit(route, asked)
+
+        chain.reserve = reserve
         try:
             yield
         finally:
-            charge.route = chain.route
             stop: StopReason = "end" if count.final else "aborted"
             charge.message = Message(usage=count.usage, stop=stop) if count.began else None

@@ -10,7 +10,7 @@ from toolbridge.core.json import Json, JsonObject, loads
 from toolbridge.core.messages import Loss, Request
 from toolbridge.core.usage import Usage
 from toolbridge.routing.models import Route
-from toolbridge.runs.log import Record
+from toolbridge.runs.kept_events import Record
 from toolbridge.runs.request import StreamRequest
 from toolbridge.structured.contract import Mode
 from toolbridge.structured.conversation import RunTool, StructuredConversation

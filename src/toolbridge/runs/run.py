@@ -193,8 +193,9 @@ class StreamRun:
 
     async def _addresses(self) -> Sequence[str]:
         """Return the addresses of the model that the caller's key may use."""
-        found = await self._context.router.rules.addresses(Request(model=self._request.model))
         meter = self._context.meter
+        key = "" if meter is None else meter.key_name
+        found = await self._context.router.rules.addresses(Request(model=self._request.model), key)
         return found if meter is None else meter.allowed(found)
 
     async def _read_answer(self, batches: AsyncGenerator[Batch, None], count: CallTokens) -> bool:

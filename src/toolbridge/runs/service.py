@@ -28,7 +28,7 @@ from toolbridge.runs.recording import Recorder
 from toolbridge.runs.request import Catalog, GivenTool, StreamRequest, contract_of, read_request
 from toolbridge.runs.run import RunContext, StreamRun
 from toolbridge.runs.streams import RunSubscription, Streams
-from toolbridge.store.sqlite import SqliteStore
+from toolbridge.store.interface import Store
 from toolbridge.structured.contract import Contract, Mode
 from toolbridge.structured.modes import best_mode, expected_rates
 from toolbridge.tools.context import ToolContext
@@ -44,7 +44,7 @@ class StreamService:
     def __init__(
         self,
         router: Router,
-        store: SqliteStore,
+        store: Store,
         config: StreamConfig,
         state: Path | None,
         env: Mapping[str, str] = os.environ,
@@ -96,7 +96,7 @@ class StreamService:
             raise MalformedRequest(text, where="Idempotency-Key")
         stream_request = read_request(body, self._profiles, self._defaults)
         self.streams.check_room()
-        route = await self._route(stream_request)
+        route = await self._route(stream_request, meter)
         if meter is not None:
             names = [t if isinstance(t, str) else t.name for t in stream_request.tools]
             await meter.permit(route.address, names)
@@ -106,7 +106,6 @@ class StreamService:
         id = self.streams.new_id()
         if key and (begun := await self.streams.claim(id, body, caller, key)) is not None:
             return begun
-        await self.streams.note_process(id, caller)
         log = self.streams.log_for(id, caller)
         tool_context = ToolContext(
             run=id, caller=owner_of(caller), idempotency_key=key, store=self._store
@@ -114,7 +113,7 @@ class StreamService:
         run_context = RunContext(self._router, route, tools, tool_context, self._first_tries, meter)
         recorder = Recorder(id, route, self._artifacts)
         run = StreamRun(stream_request, contract, run_context, log, recorder)
-        return self.streams.begin(id, run, caller)
+        return await self.streams.begin(id, run, caller)
 
     async def _contract(
         self, stream_request: StreamRequest, catalog: Catalog, route: Route
@@ -144,9 +143,10 @@ class StreamService:
         )
         return secrets.token_hex(2) if wanted else ""
 
-    async def _route(self, stream_request: StreamRequest) -> Route:
+    async def _route(self, stream_request: StreamRequest, meter: Meter | None) -> Route:
         await self._router.sources.corrections.load()
-        return await self._router.first_route(stream_request.model)
+        key = "" if meter is None else meter.key_name
+        return await self._router.first_route(stream_request.model, key)
 
     async def _tools(self, stream_request: StreamRequest, catalog: Catalog) -> Registry:
         """Return the tools of one stream: the server's, and the caller's tools that have a URL."""

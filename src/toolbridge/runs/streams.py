@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import TypeAlias
 
@@ -14,12 +15,16 @@ import msgspec
 from toolbridge.core.caller import owner_of
 from toolbridge.core.errors import ClientError, MalformedRequest, RateLimited
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import Json, JsonObject, dump_bytes
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.runs.kept_events import KEPT, Record, RunEventForm, record_of
 from toolbridge.runs.kept_events import MOST as RUN_BYTES
-from toolbridge.runs.log import KEPT, EventLog, Record, stored_after
+from toolbridge.runs.log import EventLog, run_place
 from toolbridge.runs.run import StreamRun
-from toolbridge.store.sqlite import SqliteStore
-from toolbridge.structured.events import Event, RunDone, RunError, data_of, name_of
+from toolbridge.store.claims import Claim, Claims
+from toolbridge.store.interface import Store
+from toolbridge.store.presence import Presence
+from toolbridge.store.shared_log import LogPlace, stored_items
+from toolbridge.structured.events import Event, RunDone, RunError
 from toolbridge.tools.keys import canonical
 from toolbridge.tools.registry import ToolOutcome
 
@@ -27,7 +32,6 @@ Batches: TypeAlias = AsyncGenerator[list[Record], None]
 GRACE = 30.0
 """Seconds after which a run without subscribers is ended."""
 MOST = 4096
-_POLL = 0.2
 _PASSING = frozenset(
     {"upstream_error", "overloaded", "request_timeout", "aborted", "abandoned", "internal"}
 )
@@ -40,27 +44,11 @@ class UnknownRun(ClientError):
     status = 404
 
 
-class IdempotencyConflict(ClientError):
-    kind = "idempotency_conflict"
-    status = 409
-
-
 class RunElsewhere(ClientError):
     """The run is active in another process of the same gateway."""
 
     kind = "run_elsewhere"
     status = 409
-
-
-class _Claim(msgspec.Struct, frozen=True):
-    """The run that holds an idempotency key, its process and the hash of its request."""
-
-    run: str
-    body: str
-    pid: int
-
-
-_claim = msgspec.msgpack.Decoder(_Claim)
 
 
 @dataclass
@@ -82,7 +70,7 @@ class RunSubscription:
 class Streams:
     def __init__(
         self,
-        store: SqliteStore,
+        store: Store,
         *,
         grace: float = GRACE,
         most: int = MOST,
@@ -95,8 +83,8 @@ class Streams:
         self._live: dict[str, _Live] = {}
         self._ids = Ids(os.urandom(16))
         self._sweeping: asyncio.Task[None] | None = None
-        self.shared = False
-        """Whether other processes use the same store, so that a run may be active in one of them."""
+        self._claims = Claims(store, "idempotency", KEPT)
+        self._presence = Presence(store)
 
     # ── starting ─────────────────────────────────────────────────────────────
 
@@ -104,40 +92,32 @@ class Streams:
         return f"run_{self._ids.draw(16)}"
 
     def log_for(self, run: str, caller: str) -> EventLog:
-        return EventLog(_scope(run, caller), self._store, most=self._run_bytes)
+        return EventLog(self._place(run, caller))
 
-    async def share(self) -> None:
-        """Let other processes on the same store find the runs of this one, from now on."""
-        self.shared = True
-        for id, live in list(self._live.items()):
-            await self._note_process(id, live.owner)
+    def _place(self, run: str, caller: str) -> LogPlace:
+        return run_place(self._store, owner_of(caller), run, self._run_bytes)
 
-    async def note_process(self, id: str, caller: str) -> None:
-        """Record that this process runs `id`, if other processes use the same store."""
-        if self.shared:
-            await self._note_process(id, owner_of(caller))
+    async def _process_of(self, run: str, caller: str) -> str:
+        """Return the other process in which a run is active; empty without one."""
+        noted = await self._store.get(f"run_process/{owner_of(caller)}", run)
+        process = (noted or b"").decode()
+        if not process or process == self._presence.id:
+            return ""
+        active = await self._presence.is_alive(process)
+        return process if active and await self._end_of(run, caller) is None else ""
 
-    async def _note_process(self, id: str, owner: str) -> None:
-        pid = str(os.getpid()).encode()
-        await self._store.put(f"run_process/{owner}", id, pid, seconds=KEPT)
-
-    async def _elsewhere_pid(self, run: str, caller: str) -> int:
-        """Return the other process in which a run is active; 0 without one."""
-        noted = (
-            await self._store.get(f"run_process/{owner_of(caller)}", run) if self.shared else None
-        )
-        pid = int(noted or 0)
-        active = pid not in {0, os.getpid()} and _is_alive(pid)
-        return pid if active and await self._end_of(run, caller) is None else 0
-
-    def begin(self, id: str, run: StreamRun, caller: str) -> RunSubscription:
-        """Start `run` and follow it from its first event."""
+    async def begin(self, id: str, run: StreamRun, caller: str) -> RunSubscription:
+        """Start `run` and follow it from its first event; other processes can find it from now on."""
         self.check_room()
         task = asyncio.create_task(run.drive(), name=id)
         self._live[id] = _Live(run, owner_of(caller), task)
-        task.add_done_callback(lambda _: self._live.pop(id, None))
+        task.add_done_callback(lambda _: self._ended(id))
         if self._sweeping is None:
             self._sweeping = asyncio.create_task(self._sweep())
+        # Only now: whoever finds the claim of the run in this process must find the run.
+        await self._presence.begin()
+        process = self._presence.id.encode()
+        await self._store.put(f"run_process/{owner_of(caller)}", id, process, seconds=KEPT)
         return RunSubscription(id, _follow(run.log, 0))
 
     def check_room(self) -> None:
@@ -146,6 +126,10 @@ class Streams:
             text = f"this server runs its maximum of {self._most} streams; retry later"
             raise RateLimited(text, retry_after=1.0)
 
+    def _ended(self, id: str) -> None:
+        if self._live.pop(id, None) is not None:
+            self._presence.end()
+
     async def claim(
         self, id: str, body: JsonObject, caller: str, key: str
     ) -> RunSubscription | None:
@@ -153,46 +137,54 @@ class Streams:
 
         Raise `IdempotencyConflict` if that run was started with another request.
         """
-        scope = f"idempotency/{owner_of(caller)}"
         asked = blake2b(canonical(body), digest_size=16).hexdigest()
-        mine = msgspec.msgpack.encode(_Claim(id, asked, os.getpid()))
-        while True:
-            value, new = await self._store.once(scope, key, lambda _: mine, seconds=KEPT)
-            if new:
-                return None
-            held = _claim.decode(value)
-            if held.body != asked:
-                text = "this Idempotency-Key was used with another request; use a new one"
-                raise IdempotencyConflict(text, where="Idempotency-Key")
-            found = await self._repeated(held, caller)
-            if found is not None:
-                return found
-            await self._store.drop(scope, key)
+        mine = Claim(id, asked, self._presence.id)
+        repeated = partial(self._repeated, caller=caller)
+        # Whoever finds the claim must find that its process is alive.
+        await self._presence.begin()
+        try:
+            return await self._claims.claim(owner_of(caller), key, mine, repeated)
+        finally:
+            self._presence.end()
 
-    async def _repeated(self, held: _Claim, caller: str) -> RunSubscription | None:
+    async def _repeated(self, held: Claim, caller: str) -> RunSubscription | None:
         """Return the run of a claim; None if it ended with an error that a repeat may avoid."""
-        live = self._live.get(held.run)
+        run = held.work
+        live = self._live.get(run)
         if live is not None and not live.run.log.ended:
-            return RunSubscription(held.run, _follow(live.run.log, 0))
+            return RunSubscription(run, _follow(live.run.log, 0))
         if live is not None:
             await asyncio.wait({live.task})  # its last events are being stored
-        end = await self._end_of(held.run, caller)
-        if end is None and held.pid != os.getpid() and _is_alive(held.pid):
-            return RunSubscription(held.run, self._elsewhere(held, caller))
+        end = await self._end_of(run, caller)
+        if end is None and held.process != self._presence.id:
+            if await self._presence.is_alive(held.process):
+                return RunSubscription(run, self._elsewhere(run, held.process, caller))
+            end = await self._end_of(run, caller)
         if end is None or end in _PASSING:
             return None
-        return RunSubscription(held.run, self._past(held.run, caller, 0))
+        return RunSubscription(run, self._past(run, caller, 0))
 
     async def _end_of(self, run: str, caller: str) -> str | None:
         """Return the code of the error that ended a stored run, "" for none; None if it never ended."""
         before: Record | None = None
-        async with aclosing(stored_after(self._store, _scope(run, caller), 0)) as chunks:
-            async for chunk in chunks:
-                for record in chunk:
+        async with aclosing(self._stored(run, caller, 0)) as batches:
+            async for batch in batches:
+                for record in batch:
                     if record.is_last:
                         return _code(before)
                     before = record
         return None
+
+    async def _stored(self, run: str, caller: str, after: int, process: str = "") -> Batches:
+        """Yield the stored events; while `process` is alive, wait for further ones."""
+        place = self._place(run, caller)
+        form = RunEventForm(self._store.redactor)
+        alive = partial(self._presence.is_alive, process) if process else None
+        async with aclosing(stored_items(place, form, after, alive)) as batches:
+            async for batch in batches:
+                yield [record for _, record in batch]
+                if batch[-1][1].is_last:
+                    return
 
     # ── following ────────────────────────────────────────────────────────────
 
@@ -201,43 +193,37 @@ class Streams:
         live = self._mine(run, caller)
         if live is not None:
             return RunSubscription(run, _follow(live.run.log, after))
-        if pid := await self._elsewhere_pid(run, caller):
-            return RunSubscription(run, self._elsewhere(_Claim(run, "", pid), caller, after))
+        if process := await self._process_of(run, caller):
+            return RunSubscription(run, self._elsewhere(run, process, caller, after))
         if not await self._is_kept(run, caller):
             raise UnknownRun(f"there is no run {run[:64]!r} for this caller; it may have expired")
         return RunSubscription(run, self._past(run, caller, after))
 
     async def _is_kept(self, run: str, caller: str) -> bool:
-        async with aclosing(stored_after(self._store, _scope(run, caller), 0)) as chunks:
-            return await anext(chunks, None) is not None
+        async with aclosing(self._stored(run, caller, 0)) as batches:
+            return await anext(batches, None) is not None
 
     async def _past(self, run: str, caller: str, after: int) -> Batches:
         last: Record | None = None
         # Read from the event before: it may be the last one of the run.
-        before = max(0, after - 1)
-        async with aclosing(stored_after(self._store, _scope(run, caller), before)) as chunks:
-            async for chunk in chunks:
-                last = chunk[-1]
-                if fresh := [record for record in chunk if record.n > after]:
+        async with aclosing(self._stored(run, caller, max(0, after - 1))) as batches:
+            async for batch in batches:
+                last = batch[-1]
+                if fresh := [record for record in batch if record.n > after]:
                     yield fresh
         if last is not None and not last.is_last:
             yield _ending(last.n)
 
-    async def _elsewhere(self, held: _Claim, caller: str, after: int = 0) -> Batches:
+    async def _elsewhere(self, run: str, process: str, caller: str, after: int = 0) -> Batches:
         """Follow a run of another process on the same store."""
         cursor = after
-        while True:
-            alive = _is_alive(held.pid)
-            async with aclosing(stored_after(self._store, _scope(held.run, caller), cursor)) as new:
-                async for chunk in new:
-                    cursor = chunk[-1].n
-                    yield chunk
-                    if chunk[-1].is_last:
-                        return
-            if not alive:
-                yield _ending(cursor)
-                return
-            await asyncio.sleep(_POLL)
+        async with aclosing(self._stored(run, caller, after, process)) as batches:
+            async for batch in batches:
+                cursor = batch[-1].n
+                yield batch
+                if batch[-1].is_last:
+                    return
+        yield _ending(cursor)
 
     # ── tool results and aborts ──────────────────────────────────────────────
 
@@ -261,9 +247,9 @@ class Streams:
 
     async def _refuse_elsewhere(self, run: str, caller: str) -> None:
         """Raise for a run that is active in another process, which alone can change it."""
-        if pid := await self._elsewhere_pid(run, caller):
+        if await self._process_of(run, caller):
             raise RunElsewhere(
-                f"the run {run[:64]!r} is active in another process of the gateway (pid {pid}), "
+                f"the run {run[:64]!r} is active in another process of the gateway, "
                 "which alone takes results and aborts it; with several workers use the WebSocket, "
                 "which stays with its process"
             )
@@ -298,6 +284,7 @@ class Streams:
             self._sweeping.cancel()
             tasks.append(self._sweeping)
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._presence.close()
 
 
 def _stop(live: _Live, why: str, text: str) -> bool:
@@ -311,16 +298,13 @@ async def _follow(log: EventLog, after: int) -> Batches:
     with log.follow(after) as reader:
         async with aclosing(reader.batches()) as batches:
             async for batch in batches:
-                yield batch
+                yield [record for _, record in batch]
 
 
 def _ending(last: int) -> list[Record]:
     """Return the final events of a run whose process stopped before it sent them."""
     events: tuple[Event, ...] = (RunError(*_STOPPED), RunDone())
-    return [
-        Record(last + at, name_of(event), dump_bytes(data_of(event)))
-        for at, event in enumerate(events, 1)
-    ]
+    return [record_of(last + at, event) for at, event in enumerate(events, 1)]
 
 
 def _code(record: Record | None) -> str:
@@ -337,17 +321,3 @@ def parse_event_id(event_id: str) -> tuple[str, int]:
         text = f"{event_id[:80]!r} is not an event id; ids look like run_0123456789abcdef:17"
         raise MalformedRequest(text, where="Last-Event-ID")
     return run, int(number)
-
-
-def _scope(run: str, caller: str) -> str:
-    return f"stream/{owner_of(caller)}/{run}"
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

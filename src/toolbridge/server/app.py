@@ -22,19 +22,19 @@ from toolbridge.config import Config, StreamConfig, secret
 from toolbridge.core.errors import RateLimited
 from toolbridge.core.ids import Ids
 from toolbridge.server.auth import Guard
-from toolbridge.server.created_keys import created_keys
+from toolbridge.server.created_keys import CreatedKeys
 from toolbridge.server.gateway import Gateway
 from toolbridge.server.http import IncomingRequest
 from toolbridge.server.lifecycle import Lifecycle
 from toolbridge.server.metrics import Metrics, configured_models
 from toolbridge.server.request_log import Entry, RequestLog
 from toolbridge.store import private_files
-from toolbridge.store.ledger import LedgerStore
 from toolbridge.store.ledger_writer import LedgerWriter
 from toolbridge.upstream.http import Upstream
 
 if TYPE_CHECKING:
     from toolbridge.runs.service import StreamService
+    from toolbridge.server.kept_answers import KeptAnswers
     from toolbridge.server.telemetry import Telemetry
 
 
@@ -49,10 +49,10 @@ class App:
     ) -> None:
         self.config = config
         self._env = env
-        self._created_keys = created_keys(env)
-        self.guard = Guard(config, secret(config.key, env), self._created_keys)
         self.upstream = upstream or Upstream()
         self.gateway = Gateway(config, self.upstream, env)
+        self._created_keys = CreatedKeys(self.gateway.engines.keys())
+        self.guard = Guard(config, secret(config.key, env), self._created_keys)
         self.metrics = Metrics(configured_models(config), self.gateway.redactor)
         self._request_log = RequestLog(config.log, redactor=self.gateway.redactor)
         self.ledger = _ledger(config, self.gateway)
@@ -64,6 +64,8 @@ class App:
         self.lifecycle = Lifecycle()
         self._services: list[StreamService] = []
         """The first stream service that was made, for all `App`s that follow one another."""
+        self._answers: list[KeptAnswers] = []
+        """Likewise the kept answers."""
         self.started = time.time()
 
     async def start(self) -> None:
@@ -77,6 +79,9 @@ class App:
             with suppress(OSError):
                 private_files.tighten(self.gateway.state, private_files.FOLDER)
         self._check_streams()
+        await self._created_keys.open()
+        # Keys on a server are known only now.
+        self.guard = Guard(self.config, secret(self.config.key, self._env), self._created_keys)
         await self.gateway.open()
 
     def _check_streams(self) -> None:
@@ -115,16 +120,19 @@ class App:
         made = StreamService(
             gateway.router, gateway.store, self.config.stream, gateway.state, self._env
         )
-        made.streams.shared = self.lifecycle.shares_store
         self._services.append(made)
         self._stack.push_async_callback(made.close)
         return made
 
-    async def share_store(self) -> None:
-        """Let other processes of this gateway find the active structured streams of this one."""
-        self.lifecycle.shares_store = True
-        for service in self._services:
-            await service.streams.share()
+    @property
+    def answers(self) -> "KeptAnswers":
+        """The kept answers; their modules are imported on first use."""
+        from toolbridge.server.kept_answers import KeptAnswers
+
+        if not self._answers:
+            self._answers.append(KeptAnswers(self.gateway.store))
+            self._stack.push_async_callback(self._answers[0].close)
+        return self._answers[0]
 
     def request_id(self) -> str:
         """Return a new request id."""
@@ -149,6 +157,10 @@ class App:
                 "try again in a moment",
                 retry_after=1.0,
             )
+        self.count()
+
+    def count(self) -> None:
+        """Count this task as a concurrent request, which was admitted before."""
         if (task := asyncio.current_task()) is not None:
             self.in_flight.add(task)
 
@@ -181,15 +193,8 @@ class App:
 
 def _ledger(config: Config, gateway: Gateway) -> LedgerWriter | None:
     """Return the writer of the ledger; None if it is off, or if there is no state directory."""
-    state = gateway.state
-    if config.ledger == "off" or state is None:
+    if (open_ledger := gateway.engines.ledger) is None:
         return None
-
-    def open_ledger() -> LedgerStore:
-        from toolbridge.store.sqlite_ledger import LEDGER_FILE, SqliteLedger
-
-        return SqliteLedger(state / LEDGER_FILE)
-
     return LedgerWriter(open_ledger, config.ledger_days, gateway.redactor)
 
 

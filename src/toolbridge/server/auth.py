@@ -51,7 +51,7 @@ class Guard:
         """Raise `NotAllowed` or `Unauthenticated` if the request is not permitted."""
         await self._created.refresh()
         self._check_origin(request)
-        if not self._keyed:
+        if not self.needs_key:
             return
         shown = shown_keys(request)
         if not shown:
@@ -69,7 +69,8 @@ class Guard:
         request.caller, request.access = f"key:{record.id}", record
 
     @property
-    def _keyed(self) -> bool:
+    def needs_key(self) -> bool:
+        """Whether every request needs a key."""
         return bool(self._key) or self._created.required
 
     def _check_origin(self, request: IncomingRequest) -> None:
@@ -77,12 +78,12 @@ class Guard:
         if origin and not self.allowed_origin(origin):
             raise NotAllowed(f"the origin {origin!r} is not allowed; add it to `cors`")
         given = request.header("host")
-        if self._local and not self._keyed and given and not is_loopback(host_of(given)):
+        if self._local and not self.needs_key and given and not is_loopback(host_of(given)):
             raise NotAllowed(f"the host {given!r} is not loopback; set `key` to allow other hosts")
 
     def allowed_origin(self, origin: str) -> str:
         """Return the value of `access-control-allow-origin`; empty if `origin` is not allowed."""
-        if "*" in self._cors or self._keyed:
+        if "*" in self._cors or self.needs_key:
             return "*"
         if origin in self._cors or is_loopback(host_of_origin(origin)):
             return origin

@@ -13,7 +13,7 @@ from toolbridge.core.fold import Fold, collect
 from toolbridge.core.messages import Loss, Message, Request
 from toolbridge.policy.failover import TriedAddress, chain_loss
 from toolbridge.policy.thinking import attaches
-from toolbridge.routing.charges import Charge
+from toolbridge.routing.charges import Asked, Charge
 from toolbridge.routing.models import Route
 from toolbridge.routing.passthrough import PassedBytes, PassthroughRequest
 from toolbridge.routing.router import TokenCount
@@ -81,8 +81,6 @@ class ClientTurn:
         self.same_api = route.provider_config.api == self.codec.name
         note_model(self.entry, self.codec.name, self.request, route)
         self.kept.route = route
-        if self.charge is not None:
-            self.charge.route = route
         self.exchange.extra_headers["x-toolbridge-model"] = route.address
         self._address = route.address
         if tried:
@@ -91,6 +89,17 @@ class ClientTurn:
             self.on_head({})
         if tried or self.edits:
             self.lose(())
+
+    async def reserve(self, route: Route) -> None:
+        """Reserve for `route` what the request may use; raise if the key has too little left."""
+        if self.charge is None:
+            return
+        if self.counted is None:
+            self.charge.leave()
+            return
+        asked = self.asked.request
+        size = Asked(self.counted.tokens, asked.max_tokens, asked.sampling.n or 1)
+        await self.charge.fit(route, size)
 
     def note_tried(self, tried: Sequence[TriedAddress]) -> None:
         """Report the addresses that did not answer, in the log and in a header."""

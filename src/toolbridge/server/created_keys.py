@@ -7,18 +7,17 @@ cannot be read, the keys that were read last are valid; before the first read, n
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
-from toolbridge.core.errors import Busy, NotAllowed
+from toolbridge.config import Config
+from toolbridge.core.errors import Busy, ConfigError, NotAllowed
 from toolbridge.core.messages import Loss, Request
 from toolbridge.policy.key_scopes import allowed_tools
 from toolbridge.state_dir import state_dir
 from toolbridge.store import StoreUnavailable
-from toolbridge.store.budgets import Budgets
+from toolbridge.store.engines import Engines
 from toolbridge.store.keys import KeyRecord, KeyStore, fits, id_of
 from toolbridge.store.notices import notice
-from toolbridge.store.sqlite_keys import KEYS_FILE, SqliteKeys
 
 _PAUSE = 1.0
 """Seconds for which the keys are not read again."""
@@ -38,18 +37,34 @@ class CreatedKeys:
         self._read_at = float("-inf")
         self._trouble = ""
         self._lock = asyncio.Lock()
+        self._reading: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Read the keys of a server; raise `ConfigError` if they cannot be read."""
+        if self._store is None or self._store.local:
+            return
+        try:
+            await self._read(self._store)
+        except StoreUnavailable as error:
+            raise ConfigError(f"`ledger`: {error}") from None
 
     async def refresh(self) -> None:
         """Read the keys again, at most once a second and only if they have changed.
 
-        Requests that arrive while the keys are read wait for the end of the reading.
+        Requests that arrive while a file is read wait for the end of the reading.
         """
         if self._store is None or self._is_fresh():
             return
-        async with self._lock:
-            if not self._is_fresh():
-                await self._try_to_read(self._store)
-                self._read_at = time.monotonic()
+        if self._store.local:
+            async with self._lock:
+                if not self._is_fresh():
+                    await self._try_to_read(self._store)
+                    self._read_at = time.monotonic()
+            return
+        self._read_at = time.monotonic()
+        if self._reading is None or self._reading.done():
+            # No request waits for a server: the keys that were read last are valid.
+            self._reading = asyncio.create_task(self._try_to_read(self._store))
 
     def _is_fresh(self) -> bool:
         return time.monotonic() - self._read_at < _PAUSE
@@ -57,17 +72,26 @@ class CreatedKeys:
     async def _try_to_read(self, store: KeyStore) -> None:
         if not self.required and not store.may_exist():
             return  # the usual case: one person, and no file
-        self.required = True
+        self.required = self.required or store.local
         try:
-            version = await store.version()
-            if version != self._version:
-                self._records = {record.id: record for record in await store.all()}
-                self._version = version
-            self._trouble = ""
+            await self._read(store)
         except StoreUnavailable as error:
             if not self._trouble:
                 notice(f"the keys cannot be read: {error}; the last known keys stay valid")
             self._trouble = str(error)
+            return
+        if self._trouble and not store.local:
+            notice("the keys are read again")
+        self._trouble = ""
+
+    async def _read(self, store: KeyStore) -> None:
+        version = await store.version()
+        if version != self._version:
+            self._records = {record.id: record for record in await store.all()}
+            # A file exists once a key was created. A server has records of revoked keys too.
+            had_keys = self.required and self._version is not None
+            self.required = store.local or had_keys or bool(self._records)
+            self._version = version
 
     def find(self, shown: list[str]) -> KeyRecord | None:
         """Return the record of the first created key among those that a client has sent.
@@ -93,27 +117,16 @@ class CreatedKeys:
         return None
 
     async def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
         if self._store is not None:
             await self._store.close()
 
 
-def created_keys(env: Mapping[str, str]) -> CreatedKeys:
-    """Return the created keys of the state directory."""
-    state = state_dir(env)
-    return CreatedKeys(SqliteKeys(state / KEYS_FILE) if state else None)
-
-
-def budgets_in(state: Path | None) -> Callable[[], Budgets] | None:
-    """Return the function that opens the budgets of the state directory, for the first limit."""
-    if state is None:
-        return None
-
-    def open_budgets() -> Budgets:
-        from toolbridge.store.sqlite_budgets import SqliteBudgets
-
-        return SqliteBudgets(state / KEYS_FILE)
-
-    return open_budgets
+def created_keys(config: Config, env: Mapping[str, str]) -> CreatedKeys:
+    """Return the created keys that a gateway with these settings admits."""
+    return CreatedKeys(Engines(config, state_dir(env), env).keys())
 
 
 def permitted_request(

@@ -19,7 +19,7 @@ from toolbridge.core.errors import (
     WrongMethod,
 )
 from toolbridge.core.messages import Problem
-from toolbridge.server import routes
+from toolbridge.server import resume_wishes, routes
 from toolbridge.server.app import App
 from toolbridge.server.http import HttpExchange, IncomingRequest, cancelled_by_client
 from toolbridge.server.http_head import Head
@@ -90,14 +90,26 @@ class Dispatcher:
         app = self._app  # a reload may replace it while the request runs
         exchange.id = app.request_id()
         exchange.path = plain_path(exchange.path)
-        entry = self._app.open_entry(exchange)
+        await self._recorded(app, exchange, self._app.open_entry(exchange), self._answer)
+
+    async def _recorded(
+        self, app: App, exchange: HttpExchange, entry: Entry, work: routes.Serve
+    ) -> None:
+        """Answer one request with `work` and record it."""
+
+        def mine() -> bool:
+            # The entry of a kept answer belongs to the task that makes the answer.
+            return not entry.handed_over or work != self._answer
+
         try:
-            await self._answer(app, exchange, entry)
+            await self._with_errors(app, exchange, entry, work)
         except Aborted as error:
-            _note_disconnect(exchange, entry, error)
+            if mine():
+                _note_disconnect(exchange, entry, error)
         except asyncio.CancelledError:
             if cancelled_by_client(exchange):
-                _note_disconnect(exchange, entry, Aborted("the client disconnected"))
+                if mine():
+                    _note_disconnect(exchange, entry, Aborted("the client disconnected"))
                 return
             # The server is shutting down and the grace period of this request is over.
             entry.note(error__type="aborted")
@@ -106,7 +118,8 @@ class Dispatcher:
             raise
         finally:
             app.release()
-            app.record(entry, exchange.status)
+            if mine():
+                app.record(entry, exchange.status)
 
     def refuse(self, method: str, path: str, error: ToolbridgeError) -> Rejection:
         """Record a request that is not valid HTTP; return the response for the API at its path."""
@@ -123,16 +136,39 @@ class Dispatcher:
         return plain_path(path) == routes.WEBSOCKET
 
     async def _answer(self, app: App, exchange: HttpExchange, entry: Entry) -> None:
-        try:
-            self._allow_origin(exchange)
-            if exchange.method == "OPTIONS":
-                await exchange.reply(200, b"")
-                return
-            if exchange.path not in _OPEN and not routes.is_page(exchange.path):
-                await app.guard.check(exchange)
-                if exchange.path != _METRICS:
-                    app.admit()
+        """Check the caller, and answer."""
+        self._allow_origin(exchange)
+        if exchange.method == "OPTIONS":
+            await exchange.reply(200, b"")
+            return
+        if exchange.path not in _OPEN and not routes.is_page(exchange.path):
+            await app.guard.check(exchange)
+            if exchange.path != _METRICS:
+                app.admit()
+        if resume_wishes.wants(exchange, app.config):
+            await self._resume(app, exchange, entry)
+        else:
             await _route(exchange)(app, exchange, entry)
+
+    async def _resume(self, app: App, exchange: HttpExchange, entry: Entry) -> None:
+        """Answer with a kept answer: a new one, or one that was asked for before."""
+        from toolbridge.server import resuming
+
+        async def make(app: App, produced: HttpExchange, entry: Entry) -> None:
+            app.count()
+            await _route(produced)(app, produced, entry)
+
+        async def produce(produced: HttpExchange) -> None:
+            await self._recorded(app, produced, entry, make)
+
+        await resuming.serve(app, exchange, entry, routes.api_of(exchange), produce)
+
+    async def _with_errors(
+        self, app: App, exchange: HttpExchange, entry: Entry, work: routes.Serve
+    ) -> None:
+        """Call `work`; an error becomes a response."""
+        try:
+            await work(app, exchange, entry)
         except Aborted:
             raise
         except ToolbridgeError as error:
@@ -160,14 +196,14 @@ class Dispatcher:
                 "access-control-allow-methods": "GET, POST, DELETE, OPTIONS",
                 "access-control-allow-headers": exchange.header("access-control-request-headers")
                 or "content-type, x-api-key, authorization, anthropic-version, anthropic-beta, "
-                "idempotency-key, last-event-id",
+                "idempotency-key, last-event-id, x-toolbridge-resume",
                 "access-control-max-age": "600",
             }
         if allowed:
             exchange.extra_headers |= {
                 "access-control-allow-origin": allowed,
                 "access-control-expose-headers": "request-id, x-toolbridge-warning, x-toolbridge-tried, "
-                "x-toolbridge-run",
+                "x-toolbridge-run, x-toolbridge-answer",
                 "vary": "origin",
             }
 

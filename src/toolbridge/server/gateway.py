@@ -29,7 +29,7 @@ from toolbridge.policy.key_scopes import check_model
 from toolbridge.policy.server_tools import forced_tool, refuse
 from toolbridge.routing import Router
 from toolbridge.routing.attempts import AnswerAttempts, KnownAnswer
-from toolbridge.routing.charges import Asked, Charges
+from toolbridge.routing.charges import Charges
 from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import config_for, passes_through
@@ -37,7 +37,7 @@ from toolbridge.routing.translated import ClientSide
 from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.caller_login import ClientHeaders
 from toolbridge.server.client_turn import MAX_HEADER, ClientTurn
-from toolbridge.server.created_keys import budgets_in, permitted_request
+from toolbridge.server.created_keys import permitted_request
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.kept_requests import KeptRequests
 from toolbridge.server.opaque_tokens import OpaqueTokens
@@ -49,11 +49,11 @@ from toolbridge.server.passthrough import (
 )
 from toolbridge.server.request_fields import note_caller, session_of
 from toolbridge.server.request_log import Entry
-from toolbridge.server.rule_routes import choose_addresses, routing_headers
+from toolbridge.server.rule_routes import choose_addresses, key_name, routing_headers
 from toolbridge.server.stored_responses import StoredResponses, stateless
 from toolbridge.server.streaming import StreamReply, TranslatedWriter, Writer
 from toolbridge.state_dir import state_dir
-from toolbridge.store.sqlite import STORE_FILE, SqliteStore
+from toolbridge.store.engines import Engines
 from toolbridge.upstream.http import Upstream
 
 if TYPE_CHECKING:
@@ -75,13 +75,11 @@ class Gateway:
         self.state = state_dir(env)
         self.secrets = secrets_of(config, self.model_routes.provider_configs.values(), env)
         self.redactor = Redactor(self.secrets)
-        path = self._store_file = self.state / STORE_FILE if self.state else None
-        self.store = SqliteStore(path, redactor=self.redactor, size=config.store_bytes)
-        self.router.sources.corrections.attach(
-            self.store, has_values=path is not None and path.exists()
-        )
+        self.engines = Engines(config, self.state, env)
+        self.store = self.engines.store(self.redactor)
+        self.router.sources.corrections.attach(self.store, has_values=self.engines.has_values)
         self.stored_responses = StoredResponses(self.store)
-        self.charges = Charges(budgets_in(self.state), config.limits_offline)
+        self.charges = Charges(self.engines.budgets, config.limits_offline)
         self.kept_requests = KeptRequests(config.explain_bytes)
         self._recorder = _recorder(config, self.secrets) if config.record else None
         self.answers_in: Codec | None = None
@@ -104,9 +102,9 @@ class Gateway:
 
     async def open(self) -> None:
         """Load what earlier processes have learned about models, and find the default model."""
+        await self.engines.check(self.store)
         # A file that does not exist is not created before there is something to store.
-        stored = self._store_file is not None and self._store_file.exists()
-        await self.router.tool_modes.open(self.store, load=stored)
+        await self.router.tool_modes.open(self.store, load=self.engines.has_values)
         await self.model_routes.discover()
 
     async def close(self) -> None:
@@ -179,14 +177,10 @@ class Gateway:
 
     async def _serve(self, turn: ClientTurn, chain: AnswerChain) -> None:
         """Answer with the first model of the chain that gives an answer."""
-        await chain.prepare()
-        if turn.counted is None:
-            turn.entry.finish(await self._answer(turn, chain))
-            return
-        request = turn.asked.request
-        size = Asked(turn.counted.tokens, request.max_tokens, request.sampling.n or 1)
-        charge = turn.charge = await self.charges.open(turn.exchange.access, chain.route, size)
+        charge = turn.charge = self.charges.begin(turn.exchange.access)
+        chain.reserve = turn.reserve
         async with charge.settling(turn.entry.finish):
+            await chain.prepare()
             message = charge.message = await self._answer(turn, chain)
             if turn.counted is not None:
                 turn.entry.losses += self.router.learn(message.usage, turn.counted, chain.route)
@@ -249,7 +243,7 @@ class Gateway:
         body = entry.body = await exchange.body(self.config.max_body)
         request = ask.codec.decode_request(body, model=ask.model, counting=True)
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
-        address = await self.router.address(request, routing_headers(exchange))
+        address = await self.router.address(request, routing_headers(exchange), key_name(exchange))
         self.permit_model(exchange, address)
         name, _, model = address.partition("/")
         provider_config = self.model_routes.provider_configs.get(name, ProviderConfig())

@@ -89,7 +89,7 @@ class HttpExchange(IncomingRequest):
 
     def __init__(self, head: Head, channel: Channel) -> None:
         super().__init__(head)
-        self._channel = channel
+        self.channel = channel
         self.status = 0
         self.sent = 0
         self.finished = False
@@ -108,7 +108,7 @@ class HttpExchange(IncomingRequest):
             raise TooLarge(
                 f"the request body is {declared} bytes; the limit is {limit} (`max_body`)"
             )
-        whole = await self._channel.read_body(self, limit)
+        whole = await self.channel.read_body(self, limit)
         encoding = self.header("content-encoding")
         if not encoding:
             return whole
@@ -134,7 +134,7 @@ class HttpExchange(IncomingRequest):
             status,
             sized="content-length" in every,
             modern=self.head.modern,
-            keeps=self.keeps and self._channel.keeps_after(self),
+            keeps=self.keeps and self.channel.keeps_after(self),
         )
         self.keeps = self._framing.keeps
         if not self.keeps:
@@ -143,12 +143,12 @@ class HttpExchange(IncomingRequest):
             every["connection"] = "keep-alive"  # HTTP/1.0 closes unless both sides send this
         if self.tap is not None:
             self.tap.begin(status, every)
-        self._pending = encode_head(status, every, self._framing, self._channel.defaults())
+        self._pending = encode_head(status, every, self._framing, self.channel.defaults())
 
     def _flush(self) -> None:
         head, self._pending = self._pending, b""
         if head and not self.client_left:
-            self._channel.write(head)
+            self.channel.write(head)
 
     async def write(self, piece: bytes) -> None:
         """Send a chunk of the body; wait while the write buffer is full."""
@@ -158,15 +158,15 @@ class HttpExchange(IncomingRequest):
         head, self._pending = self._pending, b""
         data = head + self._framing.frame(piece)
         if data and not self.client_left and not self.finished:
-            self._channel.write(data)
-        if self._channel.paused:
-            await self._channel.drained()
+            self.channel.write(data)
+        if self.channel.paused:
+            await self.channel.drained()
 
     async def finish(self, last: bytes = b"") -> None:
         if self.finished:
             return
-        if self._channel.paused:
-            await self._channel.drained()
+        if self.channel.paused:
+            await self.channel.drained()
         self.finished = True
         self.sent += len(last)
         if self.tap is not None:
@@ -175,15 +175,15 @@ class HttpExchange(IncomingRequest):
         if self.client_left:
             return
         if data := head + self._framing.last(last):
-            self._channel.write(data)
-        self._channel.answered(self)
+            self.channel.write(data)
+        self.channel.answered(self)
 
     async def reply(
         self, status: int, body: bytes, headers: Mapping[str, str] | None = None
     ) -> None:
         """Send a whole response; JSON unless `headers` has another content type."""
-        if self._channel.paused:  # the client has not read the responses before it
-            await self._channel.drained(bounded=True)
+        if self.channel.paused:  # the client has not read the responses before it
+            await self.channel.drained(bounded=True)
         every = {"content-type": "application/json", "content-length": str(len(body))}
         self._begin(status, {**every, **(headers or {})})
         await self.finish(body)

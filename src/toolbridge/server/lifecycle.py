@@ -14,8 +14,6 @@ class Lifecycle:
 
     def __init__(self) -> None:
         self.phase: Phase = "ready"
-        self.shares_store = False
-        """Whether other processes of the same gateway use the store: workers, or a successor."""
 
     def drain(self) -> None:
         """Report from now on that new requests should go elsewhere."""

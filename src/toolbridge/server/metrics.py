@@ -18,6 +18,7 @@ _HELP = {
     "toolbridge_cost_usd_total": "Cost of the answers in US dollars, where the price is known.",
     "toolbridge_healed_total": "Changes that healing made to tool calls, by kind and level.",
     "toolbridge_dropped_total": "Losses: request parts that the provider's API cannot express.",
+    "toolbridge_repeats_total": "Requests that were answered with a kept answer, by API (surface).",
     "toolbridge_failovers_total": "Addresses of a chain that did not answer, by provider and reason.",
     "toolbridge_failures_total": "Answers that failed, by kind of error.",
     "toolbridge_seconds_total": "Time from request to last byte.",

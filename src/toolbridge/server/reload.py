@@ -24,7 +24,7 @@ Stamp: TypeAlias = tuple[tuple[str, int, int, int], ...]
 """Path, inode, time and size of each watched file."""
 
 _NEED_RESTART = (
-    "host", "port", "workers", "store_bytes", "explain_bytes", "record", "record_files", "record_bytes",
+    "host", "port", "workers", "store", "store_bytes", "explain_bytes", "record", "record_files", "record_bytes",
     "ledger", "ledger_days", "otel", "limits_offline",
 )  # fmt: skip
 _STREAM_NEEDS_RESTART = (

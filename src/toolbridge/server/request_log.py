@@ -46,6 +46,8 @@ class Entry:
         self.message: Message | None = None
         self.asks_model = False
         """Whether the request asks a model, so that the ledger gets a row."""
+        self.handed_over = False
+        """Whether the task that makes the answer records the entry, instead of the client's."""
         self.free = False
         """Whether the model costs nothing, because it runs on this machine."""
         self.trace_parent = ""

@@ -39,6 +39,11 @@ async def input_tokens(app: App, exchange: HttpExchange, entry: Entry) -> None:
 
 
 async def stored_response(app: App, exchange: HttpExchange, entry: Entry) -> None:
+    if exchange.query("stream") == "true":
+        from toolbridge.server import resuming
+
+        await resuming.continue_response(app, exchange, entry, exchange.path.split("/")[3])
+        return
     _, kept = await _find(app, exchange, entry)
     await exchange.reply(200, kept.body)
 
@@ -103,11 +108,14 @@ async def compact(app: App, exchange: HttpExchange, entry: Entry) -> None:
 
     find = partial(gateway.addresses, request, exchange, entry)
     chain = gateway.router.chain(request.model, open_attempts, exchange.caller, find)
-    await chain.prepare()
-    charge = await gateway.charges.open(exchange.access, chain.route, size)
+    charge = gateway.charges.begin(exchange.access)
+
+    async def reserve(route: Route) -> None:
+        await charge.fit(route, size)
+
+    chain.reserve = reserve
     async with charge.settling(entry.finish):
-        message = await chain.message()
-        charge.route, charge.message = chain.route, message
+        message = charge.message = await chain.message()
         if not message.text:
             raise Truncated(
                 f"{chain.route.provider} returned an empty summary; send the request again"

@@ -211,7 +211,11 @@ async def one_model(app: App, exchange: HttpExchange, _: Entry) -> None:
 async def ready(app: App, exchange: HttpExchange, _: Entry) -> None:
     """Answer 503 while the gateway shuts down, so that a load balancer sends requests elsewhere."""
     phase = app.lifecycle.phase
-    shown: dict[str, Json] = {"status": phase, "model": app.gateway.model_routes.default}
+    shown: dict[str, Json] = {
+        "status": phase,
+        "model": app.gateway.model_routes.default,
+        "store": _store(app),
+    }
     await exchange.reply(200 if phase == "ready" else 503, dump_bytes(shown))
 
 
@@ -234,9 +238,10 @@ def _passed_over(app: App) -> dict[str, Json]:
 
 
 def _store(app: App) -> str:
-    """Return `disk`, or `memory` with the reason."""
+    """Return `disk` or `server`, or `memory` with the reason."""
     trouble = app.gateway.store.trouble
-    return f"memory ({trouble})" if trouble else "disk"
+    used = "server" if app.gateway.engines.is_shared else "disk"
+    return f"memory ({trouble})" if trouble else used
 
 
 async def hello(app: App, exchange: HttpExchange, _: Entry) -> None:

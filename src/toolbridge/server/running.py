@@ -152,7 +152,6 @@ class GatewayServer(uvicorn.Server):
         self.config.timeout_graceful_shutdown = max(1, round(config.stop_grace))
 
     async def _hand_over(self) -> None:
-        await self._dispatcher.app.share_store()
         if fault := await self._hooks.replace():
             notice(f"the gateway was not replaced, this process goes on: {fault}")
             return

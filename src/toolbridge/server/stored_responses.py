@@ -18,7 +18,7 @@ from toolbridge.core.errors import MalformedRequest, Unsupported
 from toolbridge.core.json import JsonObject, maybe_object
 from toolbridge.core.messages import Call, Foreign, Message, Part, Request, Text, Thinking, Turn
 from toolbridge.core.source import without_sources
-from toolbridge.store.sqlite import SqliteStore
+from toolbridge.store.interface import Store
 
 KEPT = 30 * 24 * 3600.0
 
@@ -37,7 +37,7 @@ _kept = msgspec.msgpack.Decoder(StoredResponse)
 class StoredResponses:
     """Stores and finds the responses of all callers."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
 
     async def resume(self, request: Request, caller: str) -> Request:

@@ -7,7 +7,7 @@ from toolbridge.core.codec import Rejection
 from toolbridge.core.errors import MalformedRequest, status_of
 from toolbridge.core.json import JsonObject, dump_bytes, loads
 from toolbridge.core.messages import Problem
-from toolbridge.runs.log import Record
+from toolbridge.runs.kept_events import Record
 from toolbridge.runs.streams import RunSubscription, parse_event_id
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.keep_alive import KeepAlive

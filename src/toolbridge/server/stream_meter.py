@@ -25,6 +25,10 @@ class StreamMeter:
         self._request = request
         self._key = request.access
 
+    @property
+    def key_name(self) -> str:
+        return "" if self._key is None else self._key.name
+
     async def permit(self, address: str, tools: Iterable[str]) -> None:
         key = self._key
         if key is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from toolbridge.core.errors import Aborted, MalformedRequest, ToolbridgeError
 from toolbridge.core.json import JsonObject, maybe_object
-from toolbridge.runs.log import Record
+from toolbridge.runs.kept_events import Record
 from toolbridge.runs.streams import RunSubscription, parse_event_id
 from toolbridge.server.http import IncomingRequest
 from toolbridge.server.keep_alive import KeepAlive

@@ -1,4 +1,4 @@
-"""A SQLite database of values that expire, in a file or in memory.
+"""A SQLite database of values and logs that expire, in a file or in memory.
 
 A value has a scope (`kind/owner`), a key and an expiry time. Each kind has a maximum number and a
 maximum size; the values that expire first are removed first, so that one kind cannot displace
@@ -7,10 +7,16 @@ another. Keys are stored as hashes: a client chooses its `Idempotency-Key`, whic
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
+from typing import TypeVar
 
 import msgspec
+
+from toolbridge.store import log_table
+from toolbridge.store.interface import Numbered
+
+T = TypeVar("T")
 
 VERSION = 1
 """The version of the table; rows of another version are removed."""
@@ -23,7 +29,7 @@ create table if not exists kept (
 _INDEX = "create index if not exists kept_ends on kept (ends)"
 # All rows of a kind: its name alone, and `kind/…`. In ASCII, 0 comes after the slash.
 _OF_KIND = (
-    "from kept where scope >= ?1 and scope < ?1 || '0' and (scope = ?1 or scope >= ?1 || '/')"
+    "from {table} where scope >= ?1 and scope < ?1 || '0' and (scope = ?1 or scope >= ?1 || '/')"
 )
 _EXCESS = f"""
 select ends from (
@@ -64,64 +70,95 @@ class Database:
         row = found.fetchone()
         return None if row is None else bytes(row[0])
 
-    def put(self, scope: str, key: str, value: bytes, seconds: float) -> None:
-        """Store `value`, unless it is too large."""
+    def put(self, scope: str, key: str, value: bytes, seconds: float) -> bool:
+        """Store `value`; return false if it is too large."""
         if len(value) > self._bounds.largest:
-            return
-        now = time.time()
+            return False
         self.connection.execute(
             "insert or replace into kept values (?, ?, ?, ?)",
-            (scope, _hashed(key), value, now + seconds),
+            (scope, _hashed(key), value, time.time() + seconds),
         )
-        self._written += 1
-        self._bytes += len(value)
-        if self._written >= self._pace[0] or self._bytes >= self._pace[1]:
-            self._written = self._bytes = 0
-            self.connection.execute("delete from kept where ends <= ?", (now,))
-            self._trim(scope.partition("/")[0])
+        self._count(scope, len(value))
+        return True
 
-    def once(
-        self,
-        scope: str,
-        key: str,
-        make: Callable[[sqlite3.Connection], bytes],
-        seconds: float,
-        stored: Callable[[bytes], bytes],
-    ) -> tuple[bytes, bool]:
-        """Return the stored value, or call `make` and store it, in one transaction.
+    def claim(self, scope: str, key: str, value: bytes, seconds: float) -> tuple[bytes, bool]:
+        """Store `value` unless there is one; return the stored one, and whether it is new."""
 
-        `stored` returns what is written for a new value. The second item is true for a new value.
-        """
-        connection = self.connection
-        # A claim must survive a power loss; other values can be computed again.
-        connection.execute("pragma synchronous = full")
+        def work() -> tuple[bytes, bool]:
+            kept = self.get(scope, key)
+            if kept is None:
+                self.put(scope, key, value, seconds)
+            return value if kept is None else kept, kept is None
+
+        return self._certain(work)
+
+    def replace(self, scope: str, key: str, old: bytes, new: bytes, seconds: float) -> bool:
+        """Store `new` if the value is `old`; return whether it was."""
+
+        def work() -> bool:
+            return self.get(scope, key) == old and self.put(scope, key, new, seconds)
+
+        return self._certain(work)
+
+    def _certain(self, work: Callable[[], T]) -> T:
+        """Do `work` in one transaction that survives a power loss; other values can be lost."""
+        self.connection.execute("pragma synchronous = full")
         try:
-            connection.execute("begin immediate")
-            try:
-                kept = self.get(scope, key)
-                value = make(connection) if kept is None else kept
-                if kept is None:
-                    self.put(scope, key, stored(value), seconds)
-                connection.execute("commit")
-            except BaseException:
-                # A full disk may have rolled it back already.
-                if connection.in_transaction:
-                    connection.execute("rollback")
-                raise
+            return self._transaction(work)
         finally:
-            connection.execute("pragma synchronous = normal")
-        return value, kept is None
+            self.connection.execute("pragma synchronous = normal")
+
+    def _transaction(self, work: Callable[[], T]) -> T:
+        connection = self.connection
+        connection.execute("begin immediate")
+        try:
+            done = work()
+            connection.execute("commit")
+        except BaseException:
+            # A full disk may have rolled it back already.
+            if connection.in_transaction:
+                connection.execute("rollback")
+            raise
+        return done
+
+    def append(self, scope: str, key: str, entries: Sequence[Numbered], seconds: float) -> None:
+        """Add entries to a log."""
+        log = (scope, _hashed(key))
+        self._transaction(lambda: log_table.append(self.connection, log, entries, seconds))
+        self._count(scope, sum(len(value) for _, value in entries))
+
+    def read(self, scope: str, key: str, after: int) -> list[Numbered]:
+        """Return entries of a log."""
+        return log_table.read(self.connection, (scope, _hashed(key)), after)
+
+    @property
+    def version(self) -> int:
+        """A number that changes when another connection has written."""
+        # SQLite, "PRAGMA data_version".
+        return int(self.connection.execute("pragma data_version").fetchone()[0])
 
     def drop(self, scope: str, key: str) -> bool:
         done = self.connection.execute(
             "delete from kept where scope = ? and key = ?", (scope, _hashed(key))
         )
-        return done.rowcount > 0
+        return log_table.drop(self.connection, (scope, _hashed(key))) or done.rowcount > 0
 
-    def _trim(self, kind: str) -> None:
+    def _count(self, scope: str, size: int) -> None:
+        """Remove what exceeds the bounds, after every few writes."""
+        self._written += 1
+        self._bytes += size
+        if self._written >= self._pace[0] or self._bytes >= self._pace[1]:
+            self._written = self._bytes = 0
+            for table in ("kept", "logged"):
+                self._trim(table, scope.partition("/")[0])
+
+    def _trim(self, table: str, kind: str) -> None:
+        run = self.connection.execute
+        run(f"delete from {table} where ends <= ?", (time.time(),))  # noqa: S608  our own words
         most = (kind, self._bounds.values, self._bounds.bytes)
-        if (first := self.connection.execute(_EXCESS, most).fetchone()) is not None:
-            self.connection.execute(f"delete {_OF_KIND} and ends <= ?2", (kind, first[0]))
+        excess = run(_EXCESS.format(table=table), most)
+        if (first := excess.fetchone()) is not None:
+            run(f"delete {_OF_KIND.format(table=table)} and ends <= ?2", (kind, first[0]))
 
     def close(self) -> None:
         self.connection.close()
@@ -129,8 +166,7 @@ class Database:
 
 def in_memory(bounds: Bounds) -> Database:
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.execute(_SCHEMA)
-    connection.execute(_INDEX)
+    _create(connection)
     return Database(connection, bounds)
 
 
@@ -141,6 +177,7 @@ def prepare(connection: sqlite3.Connection) -> None:
     connection.execute("pragma synchronous = normal")
     connection.execute("pragma journal_size_limit = 8388608")
     if connection.execute("pragma user_version").fetchone()[0] == VERSION:
+        _create(connection)  # an earlier release of this version had no logs
         return
     # Version 0 kept raw events: their bytes are overwritten, in the file and in its log.
     connection.execute("pragma secure_delete = on")
@@ -149,8 +186,7 @@ def prepare(connection: sqlite3.Connection) -> None:
         if connection.execute("pragma user_version").fetchone()[0] != VERSION:
             for table in ("kept", "bookings"):
                 connection.execute(f"drop table if exists {table}")
-            connection.execute(_SCHEMA)
-            connection.execute(_INDEX)
+            _create(connection)
             connection.execute(f"pragma user_version = {VERSION}")
         connection.execute("commit")
     except BaseException:
@@ -159,6 +195,11 @@ def prepare(connection: sqlite3.Connection) -> None:
         raise
     connection.execute("pragma wal_checkpoint(truncate)")
     connection.execute("pragma secure_delete = off")
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    for statement in (_SCHEMA, _INDEX, log_table.SCHEMA, log_table.INDEX):
+        connection.execute(statement)
 
 
 def _hashed(key: str) -> str:

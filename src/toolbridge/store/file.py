@@ -45,6 +45,8 @@ class StoreFile:
         self.path = path
         self.trouble = ""
         """The error because of which the file is not used; empty while it is used."""
+        self.generation = 1
+        """Changes when a new file takes the place of a corrupt one."""
         self._bounds = bounds
         self._wait = wait
         self._database: Database | None = None
@@ -125,6 +127,7 @@ class StoreFile:
     def _set_aside(self, error: Exception) -> None:
         """Rename a corrupt file, unless another process has already done so."""
         self.close()
+        self.generation += 1
         with suppress(FileNotFoundError):
             if self.path.stat().st_ino != self._inode:
                 return

@@ -52,6 +52,9 @@ class KeyRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 class KeyStore(Protocol):
     """Keeps records of keys; every method raises `StoreUnavailable` if it cannot."""
 
+    local: bool
+    """Whether it is a file of this machine, which exists once a key was created."""
+
     def may_exist(self) -> bool:
         """Return, without waiting, whether any key may have been created."""
 

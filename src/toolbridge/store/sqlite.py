@@ -1,15 +1,13 @@
-"""The store: values exact in memory and redacted in one SQLite file.
+"""The store in one SQLite file, or in memory: the default engine.
 
-Every value is kept twice. Memory has the value itself, so that a repeat in the same process returns
-the same bytes. The file has the value with its secrets masked, so that no secret is on the disk; after
-a restart a repeat has masks in place of secrets. If the file cannot be used, the store continues in
-memory and `trouble` has the reason: no answer depends on a disk. SQLite runs in its own thread, so
-that a slow disk does not block the event loop.
+The file has the values with their secrets masked, so that no secret is on the disk; after a restart
+a repeat has masks in place of secrets. SQLite runs in its own thread, so that a slow disk does not
+block the event loop. Processes on the same file see one another's values at once, and the entries
+of logs within `POLL` seconds.
 """
 
 import asyncio
-import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -17,19 +15,23 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from toolbridge.core.redaction import Redactor
-from toolbridge.store.database import Bounds, Database, in_memory
+from toolbridge.store.database import Bounds, Database
 from toolbridge.store.file import StoreFile, Unavailable
+from toolbridge.store.interface import Numbered
+from toolbridge.store.local_copies import LocalCopies, LocalCopy, mark_of
+from toolbridge.store.log_waiters import LogWaiters
+from toolbridge.store.masked import masked
 from toolbridge.store.notices import notice
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-STORE_FILE = "toolbridge.sqlite"
-"""The name of the file in the state directory."""
 SIZE = 256 * 1024 * 1024
 """The maximum size of all values in the file, in bytes."""
 MEMORY = 64 * 1024 * 1024
 """The maximum size of each kind of value in memory, in bytes."""
+POLL = 0.05
+"""Seconds between two checks whether another process has written to the file."""
 
 
 class SqliteStore:
@@ -49,7 +51,8 @@ class SqliteStore:
         bounds = Bounds(values=most, bytes=max(1, size // 2))
         self._file = None if path is None else StoreFile(path, bounds, wait)
         self._thread = ThreadPoolExecutor(1, "toolbridge-store")
-        self._in_memory: Database | None = None
+        self._in_memory: LocalCopies | None = None
+        self._waiters = LogWaiters()
         self._too_large: set[str] = set()
         self._memory_bounds = Bounds(values=most, bytes=min(MEMORY, bounds.bytes))
 
@@ -59,11 +62,9 @@ class SqliteStore:
         return "HOME is not set" if self._file is None else self._file.trouble
 
     async def get(self, scope: str, key: str) -> bytes | None:
-        """Return the value: exact from memory, or with masked secrets from the file."""
         return await self._run(self._get, scope, key)
 
     async def put(self, scope: str, key: str, value: bytes, *, seconds: float) -> None:
-        """Store a value: JSON, MessagePack or text."""
         await self._run(self._put, scope, key, value, seconds)
 
     async def put_pair(
@@ -74,34 +75,48 @@ class SqliteStore:
         *,
         seconds: float,
     ) -> None:
-        """Store the pairs of `exact` in memory, and those that `redacted` returns in the file.
-
-        For values that the caller must redact as a whole. `redacted` runs in the store's thread.
-        """
         await self._run(self._put_pair, scope, exact, redacted, seconds)
 
-    async def once(
+    async def claim(
+        self, scope: str, key: str, value: bytes, *, seconds: float
+    ) -> tuple[bytes, bool]:
+        return await self._run(self._claim, scope, key, value, seconds)
+
+    async def replace(
+        self, scope: str, key: str, old: bytes, new: bytes, *, seconds: float
+    ) -> bool:
+        return await self._run(self._replace, scope, key, (old, new), seconds)
+
+    async def drop(self, scope: str, key: str) -> bool:
+        return await self._run(self._drop, scope, key)
+
+    async def append(
         self,
         scope: str,
         key: str,
-        make: Callable[[sqlite3.Connection], bytes],
+        first: int,
+        entries: Sequence[bytes],
         *,
         seconds: float,
-    ) -> tuple[bytes, bool]:
-        """Return the value under `key`, or make and store it; and whether it is new.
+        redacted: Callable[[], Sequence[Numbered]] | None = None,
+    ) -> None:
+        numbered = list(enumerate(entries, first))
+        await self._run(self._append, (scope, key), numbered, redacted, seconds)
+        self._waiters.wake((scope, key))
 
-        `make` may write through the connection that it is given: its writes and the stored value are
-        one transaction, also for another process and if this one is killed. It runs in the store's
-        thread, so it must be short. Without the file this holds within this process only.
-        """
-        return await self._run(self._once, scope, key, make, seconds)
-
-    async def drop(self, scope: str, key: str) -> bool:
-        """Delete a value; return whether there was one."""
-        return await self._run(self._drop, scope, key)
+    async def read(self, scope: str, key: str, after: int, *, wait: float = 0.0) -> list[Numbered]:
+        until = asyncio.get_running_loop().time() + wait
+        version = -1
+        while True:
+            with self._waiters.waiting((scope, key)) as signal:
+                found, version = await self._run(self._read_log, (scope, key), after, version)
+                left = until - asyncio.get_running_loop().time()
+                if found or left <= 0:
+                    return found
+                if await signal.wait(left if self._file is None else min(left, POLL)):
+                    version = -1
 
     async def check(self) -> str:
-        """Write to the file as a test; return the error, empty on success."""
         return await self._run(self._check)
 
     async def close(self) -> None:
@@ -115,23 +130,45 @@ class SqliteStore:
     # ── in the thread ────────────────────────────────────────────────────────
 
     @property
-    def _memory(self) -> Database:
+    def _memory(self) -> LocalCopies:
         if self._in_memory is None:
-            self._in_memory = in_memory(self._memory_bounds)
+            self._in_memory = LocalCopies(self._memory_bounds)
         return self._in_memory
 
     def _get(self, scope: str, key: str) -> bytes | None:
-        value = self._memory.get(scope, key)
-        return self._read(scope, key) if value is None else value
+        copy = self._memory.get(scope, key)
+        if self._file is None or (copy is not None and not self._is_written(copy)):
+            return None if copy is None else copy.value
+        try:
+            kept = self._file.read(lambda file: file.get(scope, key))
+        except Unavailable:
+            return None if copy is None else copy.value
+        # The file may have been renamed just now.
+        if copy is not None and (not self._is_written(copy) or self._has_written(copy, kept)):
+            return copy.value
+        return kept
 
-    def _read(self, scope: str, key: str) -> bytes | None:
-        if self._file is not None:
-            with suppress(Unavailable):
-                return self._file.read(lambda file: file.get(scope, key))
-        return None
+    def _is_written(self, copy: LocalCopy) -> bool:
+        """Return whether the present file has or had the value."""
+        return self._file is not None and copy.mark[:1] == _generation(self._file)
+
+    def _has_written(self, copy: LocalCopy, kept: bytes | None) -> bool:
+        """Return whether what the file has is the value of this process, masked."""
+        return kept is not None and copy.mark[1:] == mark_of(kept)
 
     def _put(self, scope: str, key: str, value: bytes, seconds: float) -> None:
-        self._put_pair(scope, [(key, value)], lambda: [(key, value)], seconds)
+        self._refuse_large(scope, value)
+        mark = b""
+        if self._file is not None:
+            # No secret may reach the file.
+            safe = self.redactor.encoded(value)
+            with suppress(Unavailable):
+                if self._file.write(lambda file: file.put(scope, key, safe, seconds)):
+                    mark = self._mark(safe)
+        self._memory.put(scope, key, LocalCopy(value, mark), seconds)
+
+    def _mark(self, safe: bytes) -> bytes:
+        return b"" if self._file is None else _generation(self._file) + mark_of(safe)
 
     def _put_pair(
         self,
@@ -142,11 +179,11 @@ class SqliteStore:
     ) -> None:
         for key, value in exact:
             self._refuse_large(scope, value)
-            self._memory.put(scope, key, value, seconds)
+            self._memory.put(scope, key, LocalCopy(value, b""), seconds)
         if self._file is None:
             return
         for key, value in redacted():
-            # Redact again, whatever the caller did: no secret may reach the file.
+            # Mask again, whatever the caller did: no secret may reach the file.
             safe = self.redactor.encoded(value)
             with suppress(Unavailable):
                 self._file.write(
@@ -159,35 +196,49 @@ class SqliteStore:
             self._too_large.add(kind)
             notice(f"a value of {len(value)} bytes ({kind}) is too large to be kept in memory")
 
-    def _once(
-        self, scope: str, key: str, make: Callable[[sqlite3.Connection], bytes], seconds: float
-    ) -> tuple[bytes, bool]:
+    def _claim(self, scope: str, key: str, value: bytes, seconds: float) -> tuple[bytes, bool]:
+        held = self._memory.get(scope, key)
         if self._file is not None:
             with suppress(Unavailable):
-                return self._once_in(self._file, scope, key, make, seconds)
-            if self._memory.get(scope, key) is None and (kept := self._read(scope, key)):
+                if held is None or self._is_written(held):
+                    return self._claim_outside(self._file, scope, key, value, seconds)
+                # It dates from when the file could not be used.
+                return self._claim_outside(self._file, scope, key, held.value, seconds)[0], False
+            if held is None and (kept := self._get(scope, key)) is not None:
                 return kept, False
-        return self._memory.once(scope, key, make, seconds, bytes)
-
-    def _once_in(
-        self,
-        file: StoreFile,
-        scope: str,
-        key: str,
-        make: Callable[[sqlite3.Connection], bytes],
-        seconds: float,
-    ) -> tuple[bytes, bool]:
-        held = self._memory.get(scope, key)  # it may date from when the file could not be used
-        value, new = file.write(
-            lambda database: database.once(
-                scope, key, make if held is None else lambda _: held, seconds, self.redactor.encoded
-            )
-        )
         if held is not None:
-            return held, False
+            return held.value, False
+        self._memory.put(scope, key, LocalCopy(value, b""), seconds)
+        return value, True
+
+    def _claim_outside(
+        self, file: StoreFile, scope: str, key: str, value: bytes, seconds: float
+    ) -> tuple[bytes, bool]:
+        safe = self.redactor.encoded(value)
+        kept, new = file.write(lambda database: database.claim(scope, key, safe, seconds))
         if new:
-            self._memory.put(scope, key, value, seconds)
-        return value, new
+            self._memory.put(scope, key, LocalCopy(value, self._mark(safe)), seconds)
+            return value, True
+        held = self._memory.get(scope, key)
+        mine = held is not None and (not held.mark or self._has_written(held, kept))
+        return held.value if held is not None and mine else kept, False
+
+    def _replace(self, scope: str, key: str, values: tuple[bytes, bytes], seconds: float) -> bool:
+        old, new = values
+        held, mark = self._memory.get(scope, key), b""
+        if held is not None and not self._is_written(held):
+            self._claim(scope, key, held.value, seconds)  # to the file, if it can be used again
+        safe = [self.redactor.encoded(value) for value in values]
+        done = held is not None and held.value == old
+        if self._file is not None:
+            with suppress(Unavailable):
+                done = self._file.write(
+                    lambda file: file.replace(scope, key, safe[0], safe[1], seconds)
+                )
+                mark = self._mark(safe[1])
+        if done:
+            self._memory.put(scope, key, LocalCopy(new, mark), seconds)
+        return done
 
     def _drop(self, scope: str, key: str) -> bool:
         dropped = self._memory.drop(scope, key)
@@ -195,6 +246,36 @@ class SqliteStore:
             with suppress(Unavailable):
                 dropped |= self._file.write(lambda file: file.drop(scope, key))
         return dropped
+
+    def _append(
+        self,
+        log: tuple[str, str],
+        entries: list[Numbered],
+        redacted: Callable[[], Sequence[Numbered]] | None,
+        seconds: float,
+    ) -> None:
+        self._memory.append(*log, entries, seconds)
+        if self._file is None:
+            return
+        outside = entries if redacted is None else redacted()
+        safe = [(n, masked(self.redactor, entry)) for n, entry in outside]
+        if safe:
+            with suppress(Unavailable):
+                self._file.write(lambda file: file.append(*log, safe, seconds))
+
+    def _read_log(
+        self, log: tuple[str, str], after: int, version: int
+    ) -> tuple[list[Numbered], int]:
+        """Return entries of a log, and the version of the file; none if that is `version`."""
+        mine = self._memory.read(*log, after)
+        if self._file is None or (mine and mine[0][0] == after + 1):
+            return mine, -1
+        with suppress(Unavailable):
+            now = self._file.read(lambda file: file.version)
+            if now == version:
+                return mine, now
+            return self._file.read(lambda file: file.read(*log, after)) or mine, now
+        return mine, -1
 
     def _check(self) -> str:
         if self._file is not None:
@@ -208,6 +289,10 @@ class SqliteStore:
         if self._in_memory is not None:
             self._in_memory.close()
             self._in_memory = None
+
+
+def _generation(file: StoreFile) -> bytes:
+    return bytes([file.generation % 255 + 1])
 
 
 def _put_in(file: Database, *, scope: str, key: str, value: bytes, seconds: float) -> None:

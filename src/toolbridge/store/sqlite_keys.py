@@ -8,8 +8,6 @@ import msgspec
 from toolbridge.store.keys import KeyRecord
 from toolbridge.store.sqlite_tables import SqliteTables
 
-KEYS_FILE = "keys.sqlite"
-"""The name of the file in the state directory; it has the keys and their budgets."""
 _SCHEMA = """
 create table if not exists keys (id text primary key, created real not null, record blob not null);
 """
@@ -17,6 +15,8 @@ create table if not exists keys (id text primary key, created real not null, rec
 
 class SqliteKeys:
     """A `KeyStore` in a file; without the file there are no keys."""
+
+    local = True
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -10,8 +10,6 @@ from toolbridge.core.json import dumps
 from toolbridge.store.ledger import Grouping, LedgerRow, UsageTotal
 from toolbridge.store.sqlite_tables import SqliteTables
 
-LEDGER_FILE = "ledger.sqlite"
-"""The name of the file in the state directory."""
 _COLUMNS = LedgerRow.__struct_fields__
 _SCHEMA = """
 create table if not exists requests (

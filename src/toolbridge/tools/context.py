@@ -1,11 +1,10 @@
 """The context that a tool gets beside its arguments, and the exceptions for a refusal."""
 
-import sqlite3
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from toolbridge.core.json import Json, dump_bytes, loads
-from toolbridge.store.sqlite import SqliteStore
+from toolbridge.store.interface import Store
 
 DAY = 24 * 3600.0
 
@@ -33,7 +32,7 @@ class ToolContext:
     caller: str = ""
     idempotency_key: str = ""
     """The request's idempotency key; without one no result is stored."""
-    store: SqliteStore | None = None
+    store: Store | None = None
     call: str = ""
     """The id of the call in its stream."""
     key: str = ""
@@ -47,19 +46,18 @@ class ToolContext:
         """The scope of this caller's stored results; other callers cannot read it."""
         return f"tool/{self.caller}"
 
-    async def once(self, work: Callable[[sqlite3.Connection], Json]) -> Json:
-        """Do `work` once per key: store its result in the same transaction, or return the stored one.
+    async def once(self, work: Callable[[Store], Awaitable[Json]]) -> Json:
+        """Return the stored result of this call, or do `work` and store its result.
 
-        This holds if the process is killed in the middle or if two processes race. `work` runs in the
-        store's thread, so it must be short, and it must write through the given connection.
+        If the process is killed in the middle, or two processes race, `work` is done again: what it
+        changes it must change by claims of the store, which have one holder.
         """
         if self.store is None:
             raise ToolRefused("no_store", "this tool needs a store, and none is configured")
-
-        def make(connection: sqlite3.Connection) -> bytes:
-            return dump_bytes(work(connection))
-
-        value, new = await self.store.once(self.scope, self.key, make, seconds=DAY)
+        value, new = await self.store.get(self.scope, self.key), False
+        if value is None:
+            result = dump_bytes(await work(self.store))
+            value, new = await self.store.claim(self.scope, self.key, result, seconds=DAY)
         if not new:
             self.repeats.add(self.key)
         return loads(value)

@@ -12,7 +12,6 @@ import asyncio
 import inspect
 import re
 import secrets
-import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -307,10 +306,7 @@ def _fitted(value: object, most: int) -> tuple[Json, bool]:
 async def _kept(context: ToolContext) -> bytes | None:
     if context.store is None:
         return None
-    try:
-        return await context.store.get(context.scope, context.key)
-    except sqlite3.Error:  # a tool that must run only once uses `ToolContext.once`
-        return None
+    return await context.store.get(context.scope, context.key)
 
 
 def _forget(task: "asyncio.Future[object]") -> None:

@@ -1,42 +1,46 @@
 """`bookings.create`: books a table at a restaurant, exactly once.
 
 The same caller, restaurant, time, party and name is the same booking, with the same confirmation.
-The booking and the stored result of the call are written in one transaction, so a process that dies
-in between leaves both or neither.
+Each table of a restaurant at a time is a claim in the store, which has one holder: so a process that
+is killed after it has booked, and processes that race, find their booking and make no second one.
 """
 
-import sqlite3
-import time
 from base64 import b32encode
 from hashlib import blake2b
 
-from toolbridge.core.json import Json, JsonObject
+import msgspec
+
+from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.demo.restaurant.clock import ClockTime, moment_of
 from toolbridge.demo.restaurant.places import Restaurant, town
 from toolbridge.demo.restaurant.schemas import BookingsCreate
+from toolbridge.store.interface import Store
 from toolbridge.tools.context import ToolContext, ToolRefused
 from toolbridge.tools.functions import schema_of
 from toolbridge.tools.keys import canonical
 from toolbridge.tools.registry import RegisteredTool
 from toolbridge.tools.structs import read_arguments
 
-MOST = 10_000
-"""The most bookings that are stored; the oldest are removed first."""
+KEPT = 7 * 24 * 3600.0
+"""Seconds for which a table is booked."""
 
-_TABLE = """
-create table if not exists bookings (
-    caller text not null, confirmation text not null, place text not null, time text not null,
-    party integer not null, name text not null, made real not null,
-    primary key (caller, confirmation)
-) without rowid
-"""
+
+class _Booking(msgspec.Struct, frozen=True):
+    """What a booked table is claimed with."""
+
+    confirmation: str
+    party: int
+    name: str
+
+
+_booking = msgspec.json.Decoder(_Booking)
 
 
 async def _run(arguments: JsonObject, context: ToolContext) -> Json:
     asked = read_arguments(arguments, BookingsCreate)
     at = moment_of(asked.time, "time")
     place = _place(asked, at)
-    return await context.once(lambda connection: _book(connection, context, asked, at, place))
+    return await context.once(lambda store: _book(store, context.caller, asked, at, place))
 
 
 def _place(asked: BookingsCreate, at: ClockTime) -> Restaurant:
@@ -52,28 +56,20 @@ def _place(asked: BookingsCreate, at: ClockTime) -> Restaurant:
     if asked.party_size > place.largest:
         text = f"{place.name} has no table for {asked.party_size}, at most for {place.largest}"
         raise ToolRefused("party_too_large", text)
+    if str(at)[-5:] in place.taken:
+        raise _full(place, at)
     return place
 
 
-def _book(
-    connection: sqlite3.Connection,
-    context: ToolContext,
-    asked: BookingsCreate,
-    at: ClockTime,
-    place: Restaurant,
+async def _book(
+    store: Store, caller: str, asked: BookingsCreate, at: ClockTime, place: Restaurant
 ) -> Json:
-    connection.execute(_TABLE)
-    caller, code = context.caller, confirmation(context.caller, asked, at)
-    if not _is_booked(connection, caller, code):
-        _refuse_when_full(connection, at, place)
-        name = asked.name if context.store is None else context.store.redactor.text(asked.name)
-        row = (caller, code, place.id, str(at), asked.party_size, name, time.time())
-        connection.execute("insert into bookings values (?, ?, ?, ?, ?, ?, ?)", row)
-        connection.execute(
-            "delete from bookings where (caller, confirmation) in "
-            "(select caller, confirmation from bookings order by made desc limit -1 offset ?)",
-            (MOST,),
-        )
+    code = confirmation(caller, asked, at)
+    scope, tables = f"booking/{place.id}/{at}", [str(n) for n in range(place.tables)]
+    mine = dump_bytes(_Booking(code, asked.party_size, asked.name))
+    held = [await store.get(scope, table) for table in tables]
+    if code not in map(_code, held) and not await _claim_table(store, scope, tables, mine):
+        raise _full(place, at)
     return {
         "confirmation": code,
         "status": "confirmed",
@@ -86,26 +82,29 @@ def _book(
     }
 
 
+def _full(place: Restaurant, at: ClockTime) -> ToolRefused:
+    return ToolRefused("conflict", f"{place.name} has no table left at {at}; try another time")
+
+
+async def _claim_table(store: Store, scope: str, tables: list[str], mine: bytes) -> bool:
+    """Claim the first free table; return false if all are taken."""
+    for table in tables:
+        held, new = await store.claim(scope, table, mine, seconds=KEPT)
+        # Another process may have made the same booking just now.
+        if new or _code(held) == _code(mine):
+            return True
+    return False
+
+
+def _code(held: bytes | None) -> str:
+    """Return the confirmation of the booking that holds a table; empty for a free one."""
+    return "" if held is None else _booking.decode(held).confirmation
+
+
 def confirmation(caller: str, asked: BookingsCreate, at: ClockTime) -> str:
     """Return the confirmation code: the same for the same booking."""
     written = canonical([caller, asked.place_id, str(at), asked.party_size, asked.name])
     return "BK-" + b32encode(blake2b(written, digest_size=5).digest()).decode()
-
-
-def _is_booked(connection: sqlite3.Connection, caller: str, code: str) -> bool:
-    found = connection.execute(
-        "select 1 from bookings where caller = ? and confirmation = ?", (caller, code)
-    )
-    return found.fetchone() is not None
-
-
-def _refuse_when_full(connection: sqlite3.Connection, at: ClockTime, place: Restaurant) -> None:
-    rows = connection.execute(
-        "select count(*) from bookings where place = ? and time = ?", (place.id, str(at))
-    )
-    booked = int(rows.fetchone()[0])
-    if booked >= place.tables or str(at)[-5:] in place.taken:
-        raise ToolRefused("conflict", f"{place.name} has no table left at {at}; try another time")
 
 
 BOOKINGS_CREATE = RegisteredTool(

@@ -13,7 +13,7 @@ from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.redaction import Redactor
 from toolbridge.routing import Router
 from toolbridge.runs.folders import runs_root
-from toolbridge.runs.log import Record
+from toolbridge.runs.kept_events import Record
 from toolbridge.runs.service import StreamService
 from toolbridge.sdk.structured.errors import broken, failure_of, lost, refusal_of
 from toolbridge.sdk.structured.fold import ReceivedEvent

@@ -1,0 +1,96 @@
+"""What `doctor` and the banner report about `store` and `ledger`: where they are, and who shares them."""
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from toolbridge.config import Config
+from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.redaction import Redactor
+from toolbridge.state_dir import state_dir
+from toolbridge.store import StoreUnavailable
+from toolbridge.store.engines import STORE_FILE, Engines, ledger_url, store_url
+from toolbridge.store_settings import ServerUrl
+
+Checked: TypeAlias = tuple[bool | None, str, str]
+"""Whether it is good (None for a note), what was found, and what to do."""
+
+
+async def check_stores(config: Config) -> list[Checked]:
+    """Return whether store, keys and ledger can be used."""
+    engines = Engines(config, state_dir(os.environ), os.environ)
+    found = [await _check_store(config, engines)]
+    if url := ledger_url(config, os.environ):
+        found.append(await _check_server(ServerUrl(url).shown, engines))
+    found += [(None, line, "") for line in describe_sharing(config, os.environ)]
+    return found
+
+
+async def _check_store(config: Config, engines: Engines) -> Checked:
+    state, url = state_dir(os.environ), store_url(config, os.environ)
+    place = ServerUrl(url).shown if url else str(state / STORE_FILE if state else "memory")
+    try:
+        store = engines.store(Redactor())
+        trouble = await store.check()
+        await store.close()
+    except ToolbridgeError as error:
+        return False, str(error), ""
+    if trouble and url:
+        to_do = "start the server or correct `store`; the gateway does not start without it"
+        return False, f"store: {trouble}", to_do
+    if trouble:
+        to_do = (
+            "free disk space, make it writable, or set XDG_STATE_HOME; until then values are kept "
+            "in memory only"
+        )
+        return None, f"{place} cannot be used: {trouble}", to_do
+    return True, f"store: {place}", ""
+
+
+async def _check_server(place: str, engines: Engines) -> Checked:
+    keys = engines.keys()
+    try:
+        count = 0 if keys is None else len(await keys.all())
+        if (open_ledger := engines.ledger) is not None:
+            ledger = open_ledger()
+            await asyncio.to_thread(ledger.totals, "day", time.time())
+            await asyncio.to_thread(ledger.close)
+    except StoreUnavailable as error:
+        return False, f"ledger: {error}", "start the server or correct `ledger`"
+    except ToolbridgeError as error:
+        return False, str(error), ""
+    finally:
+        if keys is not None:
+            await keys.close()
+    return True, f"ledger: {place}, with {count} {'key' if count == 1 else 'keys'}", ""
+
+
+def describe_sharing(config: Config, env: Mapping[str, str]) -> list[str]:
+    """Return what gateways on several machines share, if a server is set and only a part is."""
+    store, ledger = store_url(config, env), ledger_url(config, env)
+    if store and not ledger:
+        return [
+            (
+                "budgets, stored responses and streams are shared by all gateways on this store; keys "
+                "and the ledger are in files of this machine: set `ledger` to share them"
+            )
+        ]
+    if ledger and not store:
+        return [
+            (
+                "keys and the ledger are shared by all gateways on this server; budgets, stored "
+                "responses and streams are in files of this machine, so that each machine has a budget "
+                "of its own: set `store` to share them"
+            )
+        ]
+    return []
+
+
+def describe_servers(config: Config, env: Mapping[str, str]) -> list[str]:
+    """Return the lines of the banner; none for one person on files."""
+    store, ledger = store_url(config, env), ledger_url(config, env)
+    lines = [f"Store:          {ServerUrl(store).shown}"] if store else []
+    lines += [f"Ledger, keys:   {ServerUrl(ledger).shown}"] if ledger else []
+    return lines + [f"                {line}" for line in describe_sharing(config, env)]
