@@ -174,6 +174,8 @@ class App:
         self.metrics.record(entry, status, time.monotonic() - entry.started)
         if entry.asks_model:
             self.record_call(entry, status, inner=False)
+        for one, its_status in entry.inner:
+            self.record_call(one, its_status)
         if self._request_log.writes:
             self._request_log.write(entry.line(status))
         if entry.on_end is not None:
