@@ -34,6 +34,8 @@ ENTRY_POINTS = {
     "toolbridge.conformance.upstreams.*.UPSTREAM": "conformance.upstreams.load",
     "toolbridge.conformance.streams.tools.*": "runs.catalog, which loads functions marked with @tool",
     "toolbridge.server.http_protocol.HttpConnection.*": "asyncio, which calls a Protocol's methods",
+    "toolbridge.upstream.http_connection.ProviderConnection.*": "the same",
+    "toolbridge.upstream.http_connection.WireResponse.on_*": "httptools, which calls these methods",
     "toolbridge.server.running.GatewayServer.*": "uvicorn.Server, which calls these methods",
     "toolbridge.server.runs.listed": "server.routes, which loads it at the first request",
     "toolbridge.server.runs.one": "the same",

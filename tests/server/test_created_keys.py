@@ -119,6 +119,54 @@ async def test_a_lost_or_broken_key_file_does_not_open_the_gateway(state):
         assert (await ask(url, alice))[0] == 503
 
 
+@pytest.mark.parametrize("running", [True, False])
+async def test_requests_that_arrive_together_wait_for_the_first_reading_of_the_keys(
+    state, monkeypatch, running
+):
+    monkeypatch.setattr(created_keys, "_PAUSE", 1.0)
+    alice = "" if running else await create("alice")
+    async with team(state) as (url, _):
+        alice = alice or await create("alice")  # the first key, while the gateway runs
+        found = await asyncio.gather(*(ask(url, alice) for _ in range(30)))
+        assert {(status, str(body.get("error"))) for status, body, _ in found} == {(200, "None")}
+
+
+async def test_a_client_that_leaves_during_the_first_reading_does_not_block_others(
+    state, monkeypatch
+):
+    monkeypatch.setattr(created_keys, "_PAUSE", 1.0)
+    alice = await create("alice")
+    async with team(state) as (url, _):
+        blocker = sqlite3.connect(state / "toolbridge" / "keys.sqlite", isolation_level=None)
+        blocker.execute("pragma locking_mode = exclusive")
+        blocker.execute("begin exclusive")
+        leaving = [asyncio.create_task(ask(url, alice)) for _ in range(3)]
+        await asyncio.sleep(0)
+        staying = asyncio.create_task(ask(url, alice))
+        done, _ = await asyncio.wait([staying], timeout=0.3)
+        assert not done  # a lock of another process is waited for
+        for one in leaving:
+            one.cancel()
+        await asyncio.gather(*leaving, return_exceptions=True)
+        blocker.execute("commit")
+        blocker.close()
+        assert (await staying)[0] == 200
+
+
+async def test_keys_that_cannot_be_read_are_a_503_with_a_reason_a_delay_and_a_row(state):
+    alice = await create("alice")
+    (state / "toolbridge" / "keys.sqlite").write_bytes(b"not a database" * 1000)
+    async with team(state) as (url, _):
+        status, body, headers = await ask(url, alice)
+        text = body["error"]["message"]
+        assert (status, headers["retry-after"]) == (503, "5")
+        assert re.search(r"keys.sqlite: file is not a database; .*toolbridge doctor", text), text
+    rows = sqlite3.connect(state / "toolbridge" / "ledger.sqlite").execute(
+        "select status, error from requests"
+    )
+    assert rows.fetchall() == [(503, "busy")]
+
+
 async def test_beyond_loopback_a_created_key_is_enough(state):
     env = {"XDG_STATE_HOME": str(state)}
     with pytest.raises(ConfigError, match="key create"):

@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+import re
+import sqlite3
 
 import aiohttp
 import pytest
+from tests.key_users import create, key
 from tests.peers import gateway, line_of, model_server, ollama, replay, whole
 
-from toolbridge.config import Config, ProviderConfig
+from toolbridge.config import Config, ModelConfig, ProviderConfig, RatesConfig
 from toolbridge.policy.image_descriptions import MAX_CHARACTERS
+from toolbridge.server import created_keys
 
 RED = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 BLUE = RED.replace("mNk", "mNg")
@@ -187,3 +191,92 @@ async def test_an_image_that_the_other_model_cannot_get_is_not_invented():
     assert "ollama/eyes did not describe an image" in warning
     (sent,) = chats(server, "main")
     assert "described by" not in sent["messages"][-1]["content"]
+
+
+class EyesElsewhere:
+    """Two Chat servers' answers: the main model, and one that describes for a price."""
+
+    def __init__(self) -> None:
+        self.described = 0
+
+    async def answer(self, heard, line) -> None:
+        if heard.json.get("model") == "vis":
+            self.described += 1
+        usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+        message = {"role": "assistant", "content": "A red dot."}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        await whole(line, {"id": "c", "choices": [choice], "usage": usage})
+
+
+def two_providers(url: str) -> Config:
+    provider = ProviderConfig(api="openai_chat", url=url, retries=0)
+    rates = RatesConfig(input=1.0, output=10.0)
+    return Config(
+        log="off",
+        map={"default": "q/ok"},
+        providers={"q": provider, "b": provider},
+        models={
+            "q/ok": ModelConfig(rates=rates, vision=False),
+            "b/vis": ModelConfig(rates=rates, vision=True),
+        },
+        describe_images="b/vis",
+    )
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(created_keys, "_PAUSE", 0.0)
+    return tmp_path
+
+
+async def ask_as(url: str, key: str) -> tuple[str, str]:
+    body = {"model": "x", "max_tokens": 9, "messages": [said("user", TEXT, picture(RED))]}
+    async with (
+        aiohttp.ClientSession(headers={"x-api-key": key}) as session,
+        session.post(f"{url}/v1/messages", json=body) as answer,
+    ):
+        assert answer.status == 200, await answer.text()
+        return answer.headers["request-id"], answer.headers.get("x-toolbridge-warning", "")
+
+
+async def test_a_description_keeps_to_the_models_of_the_key(state):
+    models = EyesElsewhere()
+    async with model_server(models.answer) as server:
+        narrow, wide = await create("narrow", "--models", "q/*"), await create("wide")
+        env = {"XDG_STATE_HOME": str(state)}
+        async with gateway(two_providers(server.url), env) as (url, _):
+            _, warning = await ask_as(url, narrow)
+            assert (models.described, "may not use b/vis" in warning) == (0, True), warning
+            await ask_as(url, wide)  # now the description is kept
+            _, warning = await ask_as(url, narrow)
+    assert (models.described, "may not use b/vis" in warning) == (1, True), warning
+
+
+async def test_a_description_is_charged_has_a_row_and_is_explained(state):
+    models = EyesElsewhere()
+    async with model_server(models.answer) as server:
+        # One request at a time: the description belongs to the request that needs it.
+        alice = await create(
+            "alice", "--tokens", "100k/day", "--requests", "5/day", "--concurrency", "1"
+        )
+        env = {"XDG_STATE_HOME": str(state)}
+        async with gateway(two_providers(server.url), env) as (url, _):
+            id, _ = await ask_as(url, alice)
+            async with (
+                aiohttp.ClientSession(headers={"x-api-key": alice}) as session,
+                session.get(f"{url}/v1/explain/{id}") as found,
+            ):
+                explained = await found.json()
+    assert explained["descriptions"] == [
+        {"model": "b/vis", "status": 200, "input": 100, "output": 10, "cost_usd": 0.0002}
+    ]
+    ledger = sqlite3.connect(state / "toolbridge" / "ledger.sqlite")
+    rows = ledger.execute("select provider, key, api, input from requests order by provider")
+    assert rows.fetchall() == [
+        ("b", "alice", "describe_images", 100),
+        ("q", "alice", "anthropic", 100),
+    ]
+    shown = await key("show", "alice")
+    assert "220 tokens of 100,000" in shown
+    assert re.search(r"used +1 requests? of 5", shown), shown

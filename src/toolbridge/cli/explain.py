@@ -101,6 +101,8 @@ def lines_of(found: JsonObject, paint: Paint) -> Iterator[str]:
     if found.get("tool_mode"):
         mode = f"tool mode {_text(found.get('tool_mode'))}, dialect {_text(found.get('dialect'))}"
         yield from _section("tools", iter([mode]), paint)
+    described = _objects(found.get("descriptions"))
+    yield from _section("images described", _description_lines(described), paint)
     edits = _objects(found.get("edits"))
     title = f"edits of the request: {len(edits) or 'none'}"
     yield from _section(title, _edit_lines(edits, paint), paint)
@@ -116,6 +118,13 @@ def lines_of(found: JsonObject, paint: Paint) -> Iterator[str]:
     yield from _section("prompt prefix", _prefix_lines(prefix, paint), paint)
     tokens, times = _object(found.get("tokens")), _object(found.get("times"))
     yield from _section("tokens and time", _number_lines(tokens, times), paint)
+
+
+def _description_lines(described: list[JsonObject]) -> Iterator[str]:
+    for one in described:
+        tokens = f"{_text(one.get('input'))}+{_text(one.get('output'))} tokens"
+        failed = f", {_text(one.get('error'))}" if one.get("error") else ""
+        yield f"{_text(one.get('model'))}: status {_text(one.get('status'))}, {tokens}{failed}"
 
 
 def _section(title: str, lines: Iterator[str], paint: Paint) -> Iterator[str]:

@@ -7,8 +7,10 @@ by the hash of its content.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, TypeAlias
 
+from toolbridge.accounting.count import estimate_request
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.messages import Image, Loss, Message, Request
 from toolbridge.policy.image_descriptions import (
@@ -17,10 +19,25 @@ from toolbridge.policy.image_descriptions import (
     images_of,
     with_descriptions,
 )
+from toolbridge.routing.charges import Asked, Charge
+from toolbridge.routing.models import Route
 from toolbridge.routing.sources import Batch, Source
 
-AskModel: TypeAlias = Callable[[str, Request], Awaitable[Message]]
-"""Sends a request to the model of a name or address, and returns its answer."""
+
+class DescriptionCharges(Protocol):
+    """Checks whether a caller may use the model that describes, and charges it."""
+
+    def permit(self, address: str) -> None:
+        """Raise `NotAllowed` if the caller may not use the model."""
+
+    def call(self, route: Route, asked: Asked) -> AbstractAsyncContextManager[Charge]:
+        """Reserve for one description, and settle it at the end of the context."""
+
+
+AskModel: TypeAlias = Callable[[Route, Request], Awaitable[Message]]
+"""Sends a request to a model, and returns its answer."""
+FindRoute: TypeAlias = Callable[[], Awaitable[Route]]
+"""Returns the route of the model that describes; raises if there is none that sees."""
 _KEPT = 256
 """Descriptions that are kept; each has at most 6000 characters."""
 _AT_ONCE = 4
@@ -32,8 +49,9 @@ _LIMIT = 60.0
 class ImageDescriber:
     """The descriptions of images by one model."""
 
-    def __init__(self, model: str, ask: AskModel) -> None:
+    def __init__(self, model: str, find: FindRoute, ask: AskModel) -> None:
         self._model = model
+        self._find = find
         self._ask = ask
         self._kept: dict[str, str] = {}
         """Hash of an image → its description; the last used are last."""
@@ -42,27 +60,44 @@ class ImageDescriber:
         """Return a source that calls `describe` at its first read."""
         return DescribedSource(describe)
 
-    async def describe(self, request: Request) -> tuple[Request, tuple[Loss, ...]]:
+    async def describe(
+        self, request: Request, meter: DescriptionCharges | None
+    ) -> tuple[Request, tuple[Loss, ...]]:
         """Return `request` with its images described, and the losses.
 
-        An image that cannot be described stays, and is left out as without this setting.
+        An image that cannot be described stays, and is left out as without this setting. `meter`
+        is asked whether the caller may use the model, and charges it.
         """
         gate = asyncio.Semaphore(_AT_ONCE)
         images = images_of(request)
-        texts = await asyncio.gather(*(self._text(key, images[key], gate) for key in images))
+        try:
+            route = await self._find()
+            if meter is not None:
+                meter.permit(route.address)
+        except ToolbridgeError as error:
+            return request, (Loss("images", f"{self._model} did not describe an image: {error}"),)
+        texts = await asyncio.gather(
+            *(self._text(key, images[key], gate, (route, meter)) for key in images)
+        )
         found = dict(zip(images, texts, strict=True))
         described = {key: text for key, text in found.items() if isinstance(text, str)}
         request, losses = with_descriptions(request, described, self._model)
         failed = [text for text in found.values() if isinstance(text, Loss)]
         return request, (*losses, *failed)
 
-    async def _text(self, key: str, image: Image, gate: asyncio.Semaphore) -> str | Loss:
+    async def _text(
+        self,
+        key: str,
+        image: Image,
+        gate: asyncio.Semaphore,
+        by: tuple[Route, DescriptionCharges | None],
+    ) -> str | Loss:
         if key in self._kept:
             self._kept[key] = self._kept.pop(key)
             return self._kept[key]
         try:
             async with gate, asyncio.timeout(_LIMIT):
-                message = await self._ask(self._model, describing_request(image))
+                message = await self._charged(describing_request(image), *by)
         except (ToolbridgeError, TimeoutError) as error:
             why = str(error) or f"no answer within {_LIMIT:.0f} seconds"
             return Loss("images", f"{self._model} did not describe an image: {why}")
@@ -73,6 +108,16 @@ class ImageDescriber:
         while len(self._kept) > _KEPT:
             del self._kept[next(iter(self._kept))]
         return text
+
+    async def _charged(
+        self, request: Request, route: Route, meter: DescriptionCharges | None
+    ) -> Message:
+        if meter is None:
+            return await self._ask(route, request)
+        asked = Asked(estimate_request(request), request.max_tokens)
+        async with meter.call(route, asked) as charge:
+            message = charge.message = await self._ask(route, request)
+        return message
 
 
 class DescribedSource:

@@ -191,11 +191,11 @@ class Router:
         return self._attempts(request, route, options, client or ClientSide(losses=on_losses))
 
     def structured_attempts(
-        self, request: Request, route: Route, tokens: int, on_losses: OnLosses
+        self, request: Request, route: Route, tokens: int, client: ClientSide
     ) -> AnswerAttempts:
         """Return the attempts for a structured stream, which parses its sentinels itself."""
         options = self._options(request, route, tokens, ignored=SENTINEL_DIALECT)
-        return self._attempts(request, route, options, ClientSide(losses=on_losses))
+        return self._attempts(request, route, options, client)
 
     def _options(
         self,
@@ -238,7 +238,7 @@ class Router:
     def _open_describer(self) -> "ImageDescriber":
         from toolbridge.routing.image_describer import ImageDescriber
 
-        return ImageDescriber(self.config.describe_images, self._ask)
+        return ImageDescriber(self.config.describe_images, self._describing_route, self._ask)
 
     def _pin(self, request: Request, route: Route, client: ClientSide) -> "SlotPin | None":
         """Return the pin of a request to a server with several slots."""
@@ -248,12 +248,15 @@ class Router:
             self._slots = ServerSlots()
         return self._slots.pin(request, route, client.routing)
 
-    async def _ask(self, model: str, request: Request) -> Message:
-        """Return the answer to a request of the gateway itself."""
-        found = await self.model_routes.target_addresses((model,))
+    async def _describing_route(self) -> Route:
+        found = await self.model_routes.target_addresses((self.config.describe_images,))
         route = await self.model_routes.first_route(found)
         if not route.target.can("vision"):
             raise ConfigError(f"{route.address} accepts no images", where="describe_images")
+        return route
+
+    async def _ask(self, route: Route, request: Request) -> Message:
+        """Return the answer to a request of the gateway itself."""
         options = self._options(request, route, 0, attaches=True)
         lost: list[Loss] = []
         client = ClientSide(losses=lost.extend)

@@ -53,7 +53,7 @@ from toolbridge.translate import (
 )
 
 if TYPE_CHECKING:
-    from toolbridge.routing.image_describer import ImageDescriber
+    from toolbridge.routing.image_describer import DescriptionCharges, ImageDescriber
     from toolbridge.routing.server_slots import SlotPin
 
 OnLosses: TypeAlias = Callable[[tuple[Loss, ...]], None]
@@ -80,6 +80,8 @@ class ClientSide(msgspec.Struct, frozen=True):
     """Takes a slot of a llama.cpp server for the request."""
     describer: "ImageDescriber | None" = None
     """Describes images for a model that accepts none."""
+    descriptions: "DescriptionCharges | None" = None
+    """Charges the descriptions to the caller; without it they are free."""
     tools: Callable[[ToolMode, ModeOutcome], None] | None = None
     """Called with how a tool mode did in the answer, where the answer shows it."""
     trace: ExchangeTrace | None = None
@@ -130,7 +132,9 @@ class TranslatedRequest:
         return describer.source(partial(self._described_source, describer, ids))
 
     async def _described_source(self, describer: "ImageDescriber", ids: Ids) -> Source:
-        self._request, self._described = await describer.describe(self._request)
+        self._request, self._described = await describer.describe(
+            self._request, self._client.descriptions
+        )
         self._plan = self._prepare()
         return self._source(ids)
 

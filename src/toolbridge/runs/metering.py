@@ -10,6 +10,7 @@ from typing import Protocol
 from toolbridge.core.messages import Message, StopReason
 from toolbridge.routing.charges import Asked, Charge
 from toolbridge.routing.failover import AnswerChain
+from toolbridge.routing.image_describer import DescriptionCharges
 from toolbridge.routing.models import Route
 from toolbridge.runs.usage import CallTokens
 
@@ -23,6 +24,11 @@ class Meter(Protocol):
     @property
     def key_name(self) -> str:
         """The name of the caller's created key; empty without one."""
+        ...
+
+    @property
+    def descriptions(self) -> DescriptionCharges:
+        """Charges the descriptions of images to the key."""
         ...
 
     async def permit(self, address: str, tools: Iterable[str]) -> None:

@@ -22,6 +22,7 @@ from toolbridge.routing.attempts import AnswerAttempts, Batch
 from toolbridge.routing.charges import Asked
 from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.models import Route
+from toolbridge.routing.translated import ClientSide
 from toolbridge.runs.first_tries import FirstTryCounts
 from toolbridge.runs.log import EventLog
 from toolbridge.runs.metering import Meter, metered
@@ -174,19 +175,22 @@ class StreamRun:
         """Return the answer of the first model of the chain that gives one."""
         router = self._context.router
 
+        described = None if self._context.meter is None else self._context.meter.descriptions
+
         async def open_attempts(route: Route, tried: Sequence[TriedAddress]) -> AnswerAttempts:
             self._route = route
             self._recorder.serve_by(route)
             lost = (chain_loss(tried, route.address),) if tried else ()
             self._recorder.lost(lost)
             if not structured:
-                return router.attempts(request, route)
+                return router.attempts(request, route, client=ClientSide(descriptions=described))
             self._prompt_tokens = router.admit(request, route).tokens
 
             def note_losses(losses: tuple[Loss, ...]) -> None:
                 self._recorder.lost((*lost, *losses))
 
-            return router.structured_attempts(request, route, self._prompt_tokens, note_losses)
+            client = ClientSide(losses=note_losses, descriptions=described)
+            return router.structured_attempts(request, route, self._prompt_tokens, client)
 
         caller = self._context.context.caller
         return router.chain(self._request.model, open_attempts, caller, self._addresses)

@@ -189,6 +189,8 @@ class App:
             self.record_call(entry, status, inner=False)
         elif entry.on_end is not None:  # for a model, and rejected before that was clear
             self.recent_requests.add(entry.row(status))
+        for one, its_status in entry.inner:
+            self.record_call(one, its_status)
         if self._request_log.writes:
             self._request_log.write(entry.line(status))
         if entry.on_end is not None:

@@ -21,6 +21,8 @@ from toolbridge.store.notices import notice
 
 _PAUSE = 1.0
 """Seconds for which the keys are not read again."""
+_RETRY = 5.0
+"""Seconds after which a client may try again while the keys cannot be read."""
 
 
 class CreatedKeys:
@@ -34,6 +36,7 @@ class CreatedKeys:
         self._version: int | None = None
         self._read_at = float("-inf")
         self._trouble = ""
+        self._lock = asyncio.Lock()
         self._reading: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -46,16 +49,25 @@ class CreatedKeys:
             raise ConfigError(f"`ledger`: {error}") from None
 
     async def refresh(self) -> None:
-        """Read the keys again, at most once a second and only if they have changed."""
-        now = time.monotonic()
-        if self._store is None or now - self._read_at < _PAUSE:
+        """Read the keys again, at most once a second and only if they have changed.
+
+        Requests that arrive while a file is read wait for the end of the reading.
+        """
+        if self._store is None or self._is_fresh():
             return
-        self._read_at = now
         if self._store.local:
-            await self._try_to_read(self._store)
-        elif self._reading is None or self._reading.done():
+            async with self._lock:
+                if not self._is_fresh():
+                    await self._try_to_read(self._store)
+                    self._read_at = time.monotonic()
+            return
+        self._read_at = time.monotonic()
+        if self._reading is None or self._reading.done():
             # No request waits for a server: the keys that were read last are valid.
             self._reading = asyncio.create_task(self._try_to_read(self._store))
+
+    def _is_fresh(self) -> bool:
+        return time.monotonic() - self._read_at < _PAUSE
 
     async def _try_to_read(self, store: KeyStore) -> None:
         if not self.required and not store.may_exist():
@@ -98,7 +110,10 @@ class CreatedKeys:
                     )
                 return record
         if self._version is None and any(id_of(key) for key in shown):
-            raise Busy(f"the keys cannot be read: {self._trouble}; run `toolbridge doctor`")
+            raise Busy(
+                f"the keys cannot be read: {self._trouble}; run `toolbridge doctor`",
+                retry_after=_RETRY,
+            )
         return None
 
     async def close(self) -> None:

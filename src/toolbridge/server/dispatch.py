@@ -13,6 +13,7 @@ from toolbridge import codecs
 from toolbridge.core.codec import Rejection
 from toolbridge.core.errors import (
     Aborted,
+    Busy,
     ToolbridgeError,
     UnknownRoute,
     WrongMethod,
@@ -23,6 +24,7 @@ from toolbridge.server.app import App
 from toolbridge.server.http import HttpExchange, IncomingRequest, cancelled_by_client
 from toolbridge.server.http_head import Head
 from toolbridge.server.kept_paths import keeps_answer
+from toolbridge.server.request_fields import note_caller
 from toolbridge.server.request_log import Entry
 from toolbridge.server.scopes import Receive, Scope, Send
 from toolbridge.store.notices import notice, report_fault
@@ -172,6 +174,10 @@ class Dispatcher:
             raise
         except ToolbridgeError as error:
             entry.note(error__type=error.kind, error__message=str(error))
+            if isinstance(error, Busy) and routes.asks_model(exchange):
+                # The keys cannot be read: the operator sees in the ledger whom that stopped.
+                note_caller(entry, exchange)
+                entry.note(surface=routes.api_of(exchange))
             await _reject(exchange, error.problem)
         except Exception as error:  # noqa: BLE001  one faulty request must not stop the server
             report_fault(error, app.gateway.redactor)

@@ -98,12 +98,23 @@ def _collect(kept: KeptRequest, came: Request | ToolbridgeError, why: str) -> Js
         "tokens": _tokens(kept),
         "times": _times(kept),
     }
+    if kept.entry.inner:
+        shown["descriptions"] = [_description(*one) for one in kept.entry.inner]
     error = kept.entry.fields.get("error.message")
     if error:
         shown["error"] = {"type": kept.entry.fields.get("error.type"), "message": error}
     if isinstance(came, Request) and last is not None:
         shown |= _edits(kept, came, last)
     return shown
+
+
+def _description(entry: Entry, status: int) -> JsonObject:
+    """Return a description of an image that another model made (`describe_images`)."""
+    row = entry.row(status)
+    cost = None if row.cost is None else row.cost / 1e9
+    shown: JsonObject = {"model": f"{row.provider}/{row.model}", "status": status}
+    shown |= {"input": row.input, "output": row.output, "cost_usd": cost}
+    return shown | ({"error": row.error} if row.error else {})
 
 
 def _client(kept: KeptRequest) -> JsonObject:

@@ -39,7 +39,7 @@ from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.caller_login import ClientHeaders
 from toolbridge.server.client_turn import MAX_HEADER, ClientTurn
 from toolbridge.server.created_keys import permitted_request
-from toolbridge.server.http import HttpExchange
+from toolbridge.server.http import HttpExchange, IncomingRequest
 from toolbridge.server.kept_requests import KeptRequests
 from toolbridge.server.opaque_tokens import OpaqueTokens
 from toolbridge.server.passthrough import (
@@ -60,6 +60,7 @@ from toolbridge.store.engines import Engines
 from toolbridge.upstream.http import Upstream
 
 if TYPE_CHECKING:
+    from toolbridge.server.description_meter import DescriptionMeter
     from toolbridge.server.exchange_recorder import ExchangeRecorder
 
 
@@ -162,7 +163,7 @@ class Gateway:
                 raise  # for the log, if a response was already sent
             await self._fail_in_stream(turn, error.problem)
 
-    def permit_model(self, exchange: HttpExchange, address: str) -> None:
+    def permit_model(self, exchange: IncomingRequest, address: str) -> None:
         """Raise `NotAllowed` if the caller's key may not use the model."""
         if (key := exchange.access) is not None:
             check_model(key.name, key.scopes, address, self.config.map)
@@ -237,6 +238,8 @@ class Gateway:
         routing = routing_headers(exchange) if route.slots > 1 else {}
         trace = turn.kept.trace
         client = ClientSide(headers, turn.lose, turn.on_head, routing=routing, trace=trace)
+        if self.router.describes(request, route):
+            client = msgspec.structs.replace(client, descriptions=self._descriptions(turn))
         if passes:
             turn.passing = passthrough_request(
                 self.router.sources, route, exchange, body, request, client
@@ -253,6 +256,14 @@ class Gateway:
             return attempts(request)
         plan = msgspec.structs.replace(plan, request=request)
         return self.tools.answer(plan, attempts, turn.add_pass, trace, agent=turn.from_agent)
+
+    def _descriptions(self, turn: ClientTurn) -> "DescriptionMeter":
+        from toolbridge.server.description_meter import DescriptionMeter
+
+        inner = turn.entry.inner
+        return DescriptionMeter(
+            self, turn.exchange, lambda entry, status: inner.append((entry, status))
+        )
 
     async def _fail_in_stream(self, turn: ClientTurn, problem: Problem) -> None:
         """Send an error as the only event of a stream, for clients that read errors only there."""

@@ -44,6 +44,8 @@ class Entry:
         """The provider and the class of the failure of each of them."""
         self.healed: tuple[HealingReport, ...] = ()
         self.message: Message | None = None
+        self.inner: list[tuple[Entry, int]] = []
+        """The requests that the gateway itself made for this one, with their status."""
         self.asks_model = False
         """Whether the request asks a model, so that the ledger gets a row."""
         self.handed_over = False

@@ -323,6 +323,10 @@ _PATTERNS: list[tuple[re.Pattern[str], dict[str, Serve]]] = [
         {"GET": responses.stored_response, "DELETE": responses.delete_response},
     ),
 ]
+_ASKS = re.compile(
+    r"^/v1/(messages|chat/completions|completions|responses|stream)$|^/api/(chat|generate)$"
+    r"|enerateContent$"
+)
 _APIS = [
     (
         re.compile(
@@ -353,6 +357,11 @@ def find(path: str) -> dict[str, Serve] | None:
     """Return the functions that serve `path`, by method; None for an unknown path."""
     found = _PATHS.get(path)
     return found or next((m for p, m in _PATTERNS if p.fullmatch(path)), None)
+
+
+def asks_model(exchange: IncomingRequest) -> bool:
+    """Return whether the request asks a model, so that it belongs into the ledger."""
+    return exchange.method == "POST" and _ASKS.search(exchange.path) is not None
 
 
 def api_of(exchange: IncomingRequest) -> str:

@@ -9,6 +9,7 @@ from toolbridge.policy.key_scopes import allows_model, allows_tool, check_model,
 from toolbridge.routing.charges import Asked, Charge
 from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import has_price
+from toolbridge.server.description_meter import DescriptionMeter
 from toolbridge.server.http import IncomingRequest
 from toolbridge.server.request_fields import note_caller
 from toolbridge.server.request_log import Entry
@@ -30,6 +31,10 @@ class StreamMeter:
     @property
     def key_name(self) -> str:
         return "" if self._key is None else self._key.name
+
+    @property
+    def descriptions(self) -> DescriptionMeter:
+        return DescriptionMeter(self._app.gateway, self._request, self._app.record_call)
 
     async def permit(self, address: str, tools: Iterable[str]) -> None:
         key = self._key

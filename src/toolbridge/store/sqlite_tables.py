@@ -63,10 +63,16 @@ class SqliteTables:
 
     def read_here(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """As `read`, in this thread."""
-        try:
-            return work(self._opened())
-        except (OSError, sqlite3.Error) as error:
-            raise StoreUnavailable(f"{self.path}: {str(error) or type(error).__name__}") from error
+        until = time.monotonic() + _WAIT
+        while True:
+            try:
+                return work(self._opened())
+            except (OSError, sqlite3.Error) as error:
+                # SQLite, "WAL": the busy timeout does not cover the end of another process's use.
+                if not _is_lock(error) or time.monotonic() > until:
+                    text = str(error) or type(error).__name__
+                    raise StoreUnavailable(f"{self.path}: {text}") from error
+                time.sleep(random.uniform(0.005, 0.05))  # noqa: S311  no secret
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -90,7 +96,7 @@ class SqliteTables:
             except sqlite3.OperationalError as error:
                 connection.close()
                 # SQLite's busy timeout does not apply to the switch to WAL.
-                if "locked" not in str(error) or time.monotonic() > until:
+                if not _is_lock(error) or time.monotonic() > until:
                     raise
                 time.sleep(random.uniform(0.005, 0.05))  # noqa: S311  no secret
             except BaseException:
@@ -111,3 +117,7 @@ class SqliteTables:
             with suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
+
+
+def _is_lock(error: Exception) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)

@@ -37,7 +37,7 @@ Failure: TypeAlias = ConnectionClosed | InvalidResponse | TimeoutError | OSError
 class WireResponse:
     """A response: first its head, then its body in the pieces that the network delivers."""
 
-    def __init__(self, connection: "HttpConnection", idle: float, *, bodiless: bool) -> None:
+    def __init__(self, connection: "ProviderConnection", idle: float, *, bodiless: bool) -> None:
         self._connection = connection
         self.idle = idle
         self.status = 0
@@ -211,7 +211,7 @@ class WireResponse:
 _NO_HEADERS: CIMultiDictProxy[str] = CIMultiDictProxy(CIMultiDict())
 
 
-class HttpConnection(asyncio.Protocol):
+class ProviderConnection(asyncio.Protocol):
     """One connection. It carries one request at a time."""
 
     transport: asyncio.Transport
@@ -220,8 +220,8 @@ class HttpConnection(asyncio.Protocol):
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        on_free: Callable[["HttpConnection"], None],
-        on_lost: Callable[["HttpConnection"], None],
+        on_free: Callable[["ProviderConnection"], None],
+        on_lost: Callable[["ProviderConnection"], None],
     ) -> None:
         self.loop = loop
         self.lost = False

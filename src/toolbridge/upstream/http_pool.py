@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from toolbridge.upstream.http_connection import HttpConnection, WireResponse
+from toolbridge.upstream.http_connection import ProviderConnection, WireResponse
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractResolver
@@ -41,7 +41,7 @@ class ConnectTimedOut(Exception):
     """No connection was accepted in time."""
 
 
-class Origin(msgspec.Struct, frozen=True):
+class ServerOrigin(msgspec.Struct, frozen=True):
     """A server: requests to the same origin share connections."""
 
     scheme: str
@@ -55,8 +55,8 @@ class ConnectionPool:
     def __init__(self, resolver: "AbstractResolver | None" = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._resolver = resolver
-        self._free: dict[Origin, list[HttpConnection]] = {}
-        self._open: set[HttpConnection] = set()
+        self._free: dict[ServerOrigin, list[ProviderConnection]] = {}
+        self._open: set[ProviderConnection] = set()
         self._resolved: dict[tuple[str, int], tuple[float, list[Address]]] = {}
         self._tls: ssl.SSLContext | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -82,7 +82,7 @@ class ConnectionPool:
             raise
         return response
 
-    def _take(self, origin: Origin) -> HttpConnection | None:
+    def _take(self, origin: ServerOrigin) -> ProviderConnection | None:
         free = self._free.get(origin)
         while free:
             connection = free.pop()
@@ -93,8 +93,10 @@ class ConnectionPool:
             connection.drop()
         return None
 
-    async def _connect(self, origin: Origin, wait: float, *, keep: bool) -> HttpConnection:
-        def on_free(connection: HttpConnection) -> None:
+    async def _connect(
+        self, origin: ServerOrigin, wait: float, *, keep: bool
+    ) -> ProviderConnection:
+        def on_free(connection: ProviderConnection) -> None:
             if keep:
                 self._keep(origin, connection)
             else:
@@ -109,13 +111,13 @@ class ConnectionPool:
             raise ConnectFailed(error) from None
 
     async def _connected(
-        self, origin: Origin, on_free: Callable[[HttpConnection], None]
-    ) -> HttpConnection:
+        self, origin: ServerOrigin, on_free: Callable[[ProviderConnection], None]
+    ) -> ProviderConnection:
         one = await open_first(await self._addresses(origin))
         tls = self._tls_context() if origin.scheme == "https" else None
         try:
             _, connection = await self._loop.create_connection(
-                lambda: HttpConnection(self._loop, on_free, self._open.discard),
+                lambda: ProviderConnection(self._loop, on_free, self._open.discard),
                 sock=one,
                 ssl=tls,
                 server_hostname=origin.host if tls else None,
@@ -126,7 +128,7 @@ class ConnectionPool:
         self._open.add(connection)
         return connection
 
-    async def _addresses(self, origin: Origin) -> list[Address]:
+    async def _addresses(self, origin: ServerOrigin) -> list[Address]:
         name = (origin.host, origin.port)
         ends, known = self._resolved.get(name, (0.0, []))
         if self._loop.time() < ends:
@@ -150,7 +152,7 @@ class ConnectionPool:
             self._tls.set_alpn_protocols(["http/1.1"])
         return self._tls
 
-    def _keep(self, origin: Origin, connection: HttpConnection) -> None:
+    def _keep(self, origin: ServerOrigin, connection: ProviderConnection) -> None:
         self._free.setdefault(origin, []).append(connection)
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(KEPT, self._sweep)
@@ -256,7 +258,7 @@ async def _abandon(trying: set["asyncio.Task[socket.socket]"]) -> None:
 class RequestHead(msgspec.Struct, frozen=True):
     """The method, target and headers of a request, encoded up to its length."""
 
-    origin: Origin
+    origin: ServerOrigin
     method: str
     lines: bytes
 
@@ -294,7 +296,7 @@ def _request_head(method: str, url: str, headers: tuple[tuple[str, str], ...]) -
     if any(_FORBIDDEN.intersection(line) for line in lines):
         raise ValueError("a header contains a line break")
     encoded = "\r\n".join([*lines, ""]).encode("utf-8", "surrogateescape")
-    return RequestHead(Origin(parts.scheme, host, port), method, encoded)
+    return RequestHead(ServerOrigin(parts.scheme, host, port), method, encoded)
 
 
 _LEGAL = "/%:@!$&'()*+,;=~?[]"

@@ -1,0 +1,73 @@
+"""Checks and charges the descriptions of images that a client's request causes (`describe_images`).
+
+The model that describes is one more model that the caller uses: its key must allow it, its limits
+apply, and every description has a row of its own in the ledger. It does not count as a further
+request of the key.
+"""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from toolbridge.core.errors import ToolbridgeError, status_of
+from toolbridge.core.ids import Ids
+from toolbridge.routing.charges import Asked, Charge
+from toolbridge.routing.models import Route
+from toolbridge.routing.pricing import has_price
+from toolbridge.server.http import IncomingRequest
+from toolbridge.server.request_fields import note_caller
+from toolbridge.server.request_log import Entry
+
+if TYPE_CHECKING:
+    from toolbridge.server.gateway import Gateway
+
+RecordEntry = Callable[[Entry, int], None]
+
+
+class DescriptionMeter:
+    """The key of one request, for the model that describes its images."""
+
+    def __init__(self, gateway: "Gateway", request: IncomingRequest, record: RecordEntry) -> None:
+        self._gateway = gateway
+        self._request = request
+        self._record = record
+
+    def permit(self, address: str) -> None:
+        """Raise `NotAllowed` if the caller's key may not use the model."""
+        self._gateway.permit_model(self._request, address)
+
+    @asynccontextmanager
+    async def call(self, route: Route, asked: Asked) -> AsyncIterator[Charge]:
+        """Reserve for one description, and settle it at the end of the context."""
+        entry = Entry(Ids(os.urandom(16)).request())
+        note_caller(entry, self._request)
+        entry.free = not has_price(route)
+        entry.fields |= {
+            "surface": "describe_images",
+            "gen_ai.provider.name": route.provider,
+            "gen_ai.request.model": route.address,
+            "gen_ai.response.model": route.target.model,
+        }
+        status = 200
+        try:
+            charge = self._charge()
+            async with charge.settling(entry.finish):
+                await charge.fit(route, asked)
+                yield charge
+        except ToolbridgeError as error:
+            entry.note(error__type=error.kind)
+            status = status_of(error.problem)
+            raise
+        finally:
+            self._record(entry, status)
+
+    def _charge(self) -> Charge:
+        key = self._request.access
+        # The client's request holds the place of the key's `concurrency`, and is the counted one.
+        single = None if key is None else msgspec.structs.replace(key, concurrency=0)
+        charge = self._gateway.charges.begin(single)
+        charge.counted = True
+        return charge
