@@ -90,9 +90,8 @@ async def searching(*answers: dict | int, env: dict | None = None, **settings):
     Yield the gateway's URL, the model server, the search double and the application.
     """
     async with search_double() as double, model_server(scripted(*answers)) as server:
-        search = WebSearchSettings(
-            backend="searxng", url=double.url, **settings.pop("web_search", {})
-        )
+        own = {"backend": "searxng", "url": double.url} | settings.pop("web_search", {})
+        search = WebSearchSettings(**own)
         tools = ServerToolSettings(web_search=search, **settings.pop("server_tools", {}))
         config = Config(
             log="off",

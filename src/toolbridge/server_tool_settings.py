@@ -139,6 +139,10 @@ class McpServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     """Which calls a client must approve, where its API has approvals."""
     offer: bool = False
     """Whether the tools are offered in every request, also if the client does not name the server."""
+    offer_models: tuple[str, ...] = ()
+    """Addresses or patterns (`ollama/*`) of the models for which `offer` holds; empty for all."""
+    offer_keys: tuple[str, ...] = ()
+    """Names or patterns of the created keys for which `offer` holds; empty for every caller."""
     start_timeout: Seconds = 30.0
     """Seconds for the start, the handshake and the list of tools."""
     timeout: Seconds = 60.0

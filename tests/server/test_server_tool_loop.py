@@ -112,6 +112,20 @@ async def test_the_search_request_of_claude_code_needs_no_model(stream):
     assert [asked.query["q"] for asked in double.asked] == ["hello world"]
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_the_model_summarizes_the_results_of_a_search_request_if_it_should(stream):
+    async with searching(ANSWER, web_search={"summarize": True}) as (url, server, double, _):
+        message = await ask(url, SIDE, stream=stream)
+    assert [block.type for block in message.content] == [
+        "server_tool_use", "web_search_tool_result", "text",
+    ]  # fmt: skip
+    assert message.content[2].text == "In Switzerland."
+    assert [asked.query["q"] for asked in double.asked] == ["hello world"]
+    (asked,) = chats(server)
+    assert "tools" not in asked
+    assert "https://example.org/a" in asked["messages"][-1]["content"]
+
+
 async def test_a_forced_tool_is_free_after_the_first_pass():
     body = BODY | {"tool_choice": {"type": "tool", "name": "web_search"}}
     async with searching(FOUND, ANSWER) as (url, server, *_):

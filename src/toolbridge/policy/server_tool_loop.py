@@ -16,6 +16,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.block_order import BlockEvent
 from toolbridge.core.fold import OWN_ENDS, Fold, settled_end
 from toolbridge.core.ids import Ids
+from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Call, Part, Request, ToolChoice, Turn
 from toolbridge.core.result_seals import seal
 from toolbridge.core.server_tools import (
@@ -81,12 +82,20 @@ class ServerToolLoop:
         for call, approval in approvals(plan.request):
             self._resume(call, approval)
 
+    def begin_with(self, offered: RunnableTool, arguments: JsonObject) -> None:
+        """Run a call first; the model then answers by its result, without tools."""
+        kind, server = offered.tool.kind, offered.tool.server
+        made = ServerCall(self._ids.draw(24), kind, offered.call_name, arguments, server)
+        self.waiting[made.id], self._functions[made.id] = made, offered.name
+        self._unsaid.append(Call(made.id, offered.name, arguments))
+        self.stop()
+
     def _resume(self, call: ServerCall, approval: McpApproval) -> None:
         """Run a call that the client has approved; one that it declined fails."""
         name = self._function_name(replace(call, needs_approval=False))
         if not name:
             return
-        made = replace(call, id=f"mcptoolu_{self._ids.draw(24)}", needs_approval=False, source=None)
+        made = replace(call, id=self._ids.draw(24), needs_approval=False, source=None)
         self.waiting[made.id], self._functions[made.id] = made, name
         self._unsaid.append(Call(made.id, name, made.arguments))
         if not approval.approve:

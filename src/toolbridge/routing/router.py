@@ -258,6 +258,15 @@ class Router:
             raise Unsupported(f"{route.address} does not accept it: {dropped[0].why}")
         return await AnswerAttempts(asked).message()
 
+    async def ask_searcher(self, model: str, request: Request) -> Message:
+        """Return the answer of a model that searches the web itself; raise for any other model."""
+        found = await self.model_routes.target_addresses((model,))
+        route = await self.model_routes.first_route(found)
+        if "web_search" not in route.target.server_tools:
+            text = f"{route.address} does not search the web; choose a model whose provider does"
+            raise ConfigError(text, where="server_tools.web_search.model")
+        return await self.attempts(request, route, attaches=True).message()
+
     def describes(self, request: Request, route: Route) -> bool:
         """Return whether the images of `request` are described for its model."""
         if self._describer is None or route.target.can("vision"):

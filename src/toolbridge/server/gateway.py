@@ -83,7 +83,7 @@ class Gateway:
             self.store, has_values=path is not None and path.exists()
         )
         self.stored_responses = StoredResponses(self.store)
-        self.tools = GatewayTools(config, env, self.state)
+        self.tools = GatewayTools(config, env, self.state, self.router.ask_searcher)
         self.charges = Charges(budgets_in(self.state), config.limits_offline)
         self.kept_requests = KeptRequests(config.explain_bytes)
         self._recorder = _recorder(config, self.secrets) if config.record else None
@@ -96,6 +96,7 @@ class Gateway:
         gateway.config = config
         gateway.router = self.router.renewed(config)
         gateway.model_routes = gateway.router.model_routes
+        gateway.tools = self.tools.renewed(config, gateway.router.ask_searcher)
         gateway.client_headers = ClientHeaders(secret(config.key, self._env))
         providers = gateway.model_routes.provider_configs.values()
         # Answers by earlier settings are still under way, so their secrets are masked as well. The
@@ -207,13 +208,13 @@ class Gateway:
         passes = is_passed_through(exchange, codec.name, route) and not other_api
         passes = passes and not self.router.sources.corrections.needs_other_api(route)
         passes = passes and not self.router.describes(request, route)
-        passes = passes and not self.tools.wants(request, route)
+        passes = passes and not self.tools.wants(request, route, exchange.access)
         passes = passes and not turn.edits  # the provider would get the client's own bytes
         # After a keep-alive the client has the beginning of an answer, which ours has to continue.
         passes = passes and not exchange.status
         if not passes:  # in passthrough the provider stores its own responses
             request = await self.stored_responses.resume(request, exchange.caller)
-        plan, lost = await self.tools.plan(request, route)
+        plan, lost = await self.tools.plan(request, route, exchange.access)
         if plan is not None and (
             direct := self.tools.direct(plan, turn.kept.trace, agent=turn.from_agent)
         ):
@@ -253,7 +254,7 @@ class Gateway:
 
         if plan is None:
             return attempts(request)
-        return self.tools.answer(plan, attempts, turn.add_pass, trace)
+        return self.tools.answer(plan, attempts, turn.add_pass, trace, agent=turn.from_agent)
 
     async def _fail_in_stream(self, turn: ClientTurn, problem: Problem) -> None:
         """Send an error as the only event of a stream, for clients that read errors only there."""

@@ -6,6 +6,7 @@ such settings: nothing is opened, and the modules of the tools are not loaded.
 
 import os
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,11 +30,14 @@ from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.exchange_trace import ExchangeTrace
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import runs_server_tools
+from toolbridge.store.keys import KeyRecord
 
 if TYPE_CHECKING:
     from toolbridge.policy.server_tool_plan import ServerToolPlan
+    from toolbridge.routing.model_search import AskSearcher
     from toolbridge.routing.server_tool_answer import DirectAnswer, ServerToolAnswer
     from toolbridge.tools.server_tool_runner import ServerToolRunner
+    from toolbridge.tools.web.search_query import SearchQuery
 
 KEY_FILE = "server_tools.key"
 _KEY_BYTES = 32
@@ -47,8 +51,14 @@ ALL_KINDS: frozenset[ServerToolKind] = frozenset(
 class GatewayTools:
     """The server tools of one gateway."""
 
-    def __init__(self, config: Config, env: Mapping[str, str], state: Path | None) -> None:
+    def __init__(
+        self, config: Config, env: Mapping[str, str], state: Path | None, ask: "AskSearcher"
+    ) -> None:
         self._settings = config.server_tools
+        self._ask = ask
+        """Sends a query to a model that searches itself."""
+        self._earlier: GatewayTools | None = None
+        """The tools by earlier settings, which running answers still use."""
         self._env = env
         self._state = state
         self._runner: ServerToolRunner | None = None
@@ -61,36 +71,68 @@ class GatewayTools:
         if self._runner is None:
             from toolbridge.tools.server_tool_runner import ServerToolRunner
 
-            self._runner = ServerToolRunner(self._settings, self._env)
+            self._runner = ServerToolRunner(self._settings, self._env, self._search)
         return self._runner
+
+    async def _search(self, model: str, query: "SearchQuery") -> SearchHits | ServerToolError:
+        from toolbridge.routing.model_search import search_by_model
+
+        return await search_by_model(self._ask, model, query)
+
+    def renewed(self, config: Config, ask: "AskSearcher") -> "GatewayTools":
+        """Return the tools by other settings; connections are kept if they are the same."""
+        if config.server_tools == self._settings:
+            self._ask = ask
+            return self
+        tools = GatewayTools(config, self._env, self._state, ask)
+        tools._key, tools._recent = self._key, self._recent
+        tools._earlier = self
+        return tools
 
     async def close(self) -> None:
         if self._runner is not None:
             await self._runner.close()
+        if self._earlier is not None:
+            await self._earlier.close()
 
-    def wants(self, request: Request, route: Route) -> bool:
+    def _offered(self, route: Route, key: KeyRecord | None) -> tuple[str, ...]:
+        """Return the labels of MCP servers whose tools this caller gets with this model."""
+        return tuple(
+            label
+            for label, server in self._settings.mcp.items()
+            if server.offer
+            and server.enabled
+            and _matches(route.address, server.offer_models)
+            and _matches("" if key is None else key.name, server.offer_keys)
+        )
+
+    def wants(self, request: Request, route: Route, key: KeyRecord | None) -> bool:
         """Return whether the gateway may have to run tools for `request`."""
-        servers = self._settings.mcp.values()
-        if any(server.offer and server.enabled for server in servers):
+        if self._settings.mcp and self._offered(route, key):
             return True
         kinds = {tool.server.kind for tool in request.tools if tool.server is not None}
         return bool(kinds and kinds & (self.runner.kinds - _native(request, route)))
 
     async def plan(
-        self, request: Request, route: Route
+        self, request: Request, route: Route, key: KeyRecord | None
     ) -> "tuple[ServerToolPlan | None, tuple[Loss, ...]]":
         """Return how the gateway runs the tools of `request`, None if it runs none, and the losses."""
-        if not self.wants(request, route):
+        if not self.wants(request, route, key):
             return None, ()
         from toolbridge.history.server_parts import with_unsealed
-        from toolbridge.policy.server_tool_plan import plan_server_tools
+        from toolbridge.policy.server_tool_plan import permitted_plan, plan_server_tools
 
         native = _native(request, route)
         runs = self.runner.kinds
-        listings, losses = await self._listings(request, with_named="mcp" in runs - native)
+        labels = self._offered(route, key)
+        with_named = "mcp" in runs - native
+        listings, losses = await self._listings(request, labels, with_named=with_named)
         request = with_unsealed(request, self._seal_key())
         request = self._recalled(request)
         found = plan_server_tools(request, native, runs, listings)
+        if found is not None and key is not None:
+            found, removed = permitted_plan(found, key.name, key.scopes)
+            losses += removed
         if found is None:
             return None, losses
         return replace(found, listed=_shown(request, listings)), losses + found.losses
@@ -127,10 +169,10 @@ class GatewayTools:
         return tuple(recalled)
 
     async def _listings(
-        self, request: Request, *, with_named: bool
+        self, request: Request, labels: tuple[str, ...], *, with_named: bool
     ) -> tuple[dict[str, McpListing], tuple[Loss, ...]]:
         """Return the tools of the MCP servers for a request, by the labels of the servers."""
-        wanted: dict[str, McpConnection | None] = dict.fromkeys(self.runner.always_offered)
+        wanted: dict[str, McpConnection | None] = dict.fromkeys(labels)
         for tool in request.tools if with_named else ():
             if tool.server is not None and tool.server.kind == "mcp":
                 wanted[tool.server.server] = tool.server.mcp
@@ -163,8 +205,11 @@ class GatewayTools:
         open_pass: Callable[[Request], AnswerAttempts],
         on_pass: Callable[[Usage], None],
         trace: ExchangeTrace,
+        *,
+        agent: bool,
     ) -> "ServerToolAnswer":
         """Return the answer in which the gateway runs the tools of `plan`."""
+        from toolbridge.policy.direct_search import direct_query
         from toolbridge.policy.server_tool_budget import LoopLimits
         from toolbridge.policy.server_tool_loop import ServerToolLoop
         from toolbridge.routing.server_tool_answer import ServerToolAnswer
@@ -172,6 +217,9 @@ class GatewayTools:
         settings = self._settings
         limits = LoopLimits(settings.max_uses, settings.max_passes, settings.tool_search.count)
         loop = ServerToolLoop(plan, Ids(trace.seed + b"tools"), self._seal_key(), limits)
+        if found := direct_query(plan, agent=agent):
+            offered, query = found
+            loop.begin_with(offered, {"query": query})
         return ServerToolAnswer(
             loop,
             open_pass,
@@ -185,6 +233,10 @@ class GatewayTools:
         """Return the key of sealed results, which every process of the gateway uses."""
         self._key = self._key or _read_key(self._state)
         return self._key
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _native(request: Request, route: Route) -> frozenset[ServerToolKind]:

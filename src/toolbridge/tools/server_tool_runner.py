@@ -69,12 +69,6 @@ class ServerToolRunner:
         }
         return frozenset(kind for kind, configured in found.items() if configured)
 
-    @property
-    def always_offered(self) -> tuple[str, ...]:
-        """The labels of MCP servers whose tools are offered in every request."""
-        servers = self.settings.mcp.items()
-        return tuple(label for label, one in servers if one.offer and one.enabled)
-
     async def run(self, call: ServerCall, tool: ServerTool) -> ServerToolOutcome:
         """Run a call and return its outcome; cancelling this stops the tool."""
         match call.kind:

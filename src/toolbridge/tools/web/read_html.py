@@ -5,6 +5,7 @@ content of `<main>`, or of the only `<article>`, is used if there is enough text
 """
 
 import re
+from collections.abc import Callable
 from urllib.parse import urljoin
 
 from toolbridge.tools.web.html_tables import Table, written_table
@@ -89,6 +90,12 @@ class MarkdownWriter:
         self._deeper_tables = 0
         self._regions: dict[str, list[tuple[int, int]]] = {"main": [], "article": []}
         self._open_regions: dict[str, int] = {}
+        self._starters: dict[str, Callable[[Tag], None]] = {
+            "a": self._start_a, "base": self._start_base, "img": self._start_img,
+            "li": self._start_li, "ol": self._start_ol, "pre": self._start_pre,
+            "table": self._start_table, "title": self._start_title, "tr": self._start_tr,
+            "ul": self._start_ul,
+        }  # fmt: skip
 
     # ── tags ─────────────────────────────────────────────────────────────────
 
@@ -103,8 +110,8 @@ class MarkdownWriter:
         elif name in _HEADINGS:
             self._break(_PARAGRAPH)
             self._prefix = _HEADINGS[name]
-        elif starter := getattr(self, f"_start_{name}", None):
-            starter(tag)
+        elif name in self._starters:
+            self._starters[name](tag)
         elif name in _CODE:
             self._start_inline_code()
         elif name in _CELLS:

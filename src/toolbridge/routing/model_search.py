@@ -1,0 +1,52 @@
+"""Web search by a model whose provider searches itself.
+
+The model gets the query and its provider's search tool. The hits are the results that the answer
+contains, and the pages that its text cites, each with the passage that cites it.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from toolbridge.core.citations import links
+from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.messages import Message, Request, Text, Tool, Turn
+from toolbridge.core.server_tools import (
+    SearchHit,
+    SearchHits,
+    ServerResult,
+    ServerTool,
+    ServerToolError,
+)
+from toolbridge.tools.web.search_query import SearchQuery
+
+AskSearcher: TypeAlias = Callable[[str, Request], Awaitable[Message]]
+"""Sends a request to the model of a name or address that searches itself."""
+_PROMPT = "Search the web for the following query and list what you found, with sources: "
+
+
+async def search_by_model(
+    ask: AskSearcher, model: str, query: SearchQuery
+) -> SearchHits | ServerToolError:
+    """Return the hits of a search by `model`."""
+    search = ServerTool("web_search", allow=query.allow, block=query.block, country=query.country)
+    tool = Tool("web_search", origin="gateway", hosted={"type": "web_search"}, server=search)
+    said = Turn("user", (Text(_PROMPT + query.text),))
+    try:
+        message = await ask(model, Request(model, (said,), tools=(tool,)))
+    except ToolbridgeError as error:
+        return ServerToolError("unavailable", str(error))
+    return SearchHits(tuple(hits_of(message).values())[: query.count])
+
+
+def hits_of(message: Message) -> dict[str, SearchHit]:
+    """Return the pages of an answer by their addresses; cited ones first."""
+    found: dict[str, SearchHit] = {}
+    for part in message.content:
+        for link in links(part) if isinstance(part, Text) else ():
+            passage = part.text[link.start : link.end] if isinstance(part, Text) else ""
+            found.setdefault(link.url, SearchHit(link.url, link.title, passage.strip()))
+    for part in message.content:
+        if isinstance(part, ServerResult) and isinstance(part.outcome, SearchHits):
+            for hit in part.outcome.hits:
+                found.setdefault(hit.url, hit)
+    return found
