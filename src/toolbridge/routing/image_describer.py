@@ -37,7 +37,7 @@ class DescriptionCharges(Protocol):
 AskModel: TypeAlias = Callable[[Route, Request], Awaitable[Message]]
 """Sends a request to a model, and returns its answer."""
 FindRoute: TypeAlias = Callable[[], Awaitable[Route]]
-"""Returns the route of the model that describes; raises if there is none that sees."""
+"""Returns the route of the model that describes; raises if no model accepts images."""
 _KEPT = 256
 """Descriptions that are kept; each has at most 6000 characters."""
 _AT_ONCE = 4

@@ -8,36 +8,43 @@ request of the key.
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import msgspec
 
 from toolbridge.core.errors import ToolbridgeError, status_of
 from toolbridge.core.ids import Ids
-from toolbridge.routing.charges import Asked, Charge
+from toolbridge.routing.charges import Asked, Charge, Charges
 from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import has_price
 from toolbridge.server.http import IncomingRequest
 from toolbridge.server.request_fields import note_caller
 from toolbridge.server.request_log import Entry
 
-if TYPE_CHECKING:
-    from toolbridge.server.gateway import Gateway
-
-RecordEntry = Callable[[Entry, int], None]
+RecordEntry: TypeAlias = Callable[[Entry, int], None]
+PermitModel: TypeAlias = Callable[[IncomingRequest, str], None]
+"""Raises `NotAllowed` if the key of a request may not use the model at an address."""
 
 
 class DescriptionMeter:
     """The key of one request, for the model that describes its images."""
 
-    def __init__(self, gateway: "Gateway", request: IncomingRequest, record: RecordEntry) -> None:
-        self._gateway = gateway
+    def __init__(
+        self,
+        request: IncomingRequest,
+        *,
+        charges: Charges,
+        permit: PermitModel,
+        record: RecordEntry,
+    ) -> None:
+        self._charges = charges
+        self._permit = permit
         self._request = request
         self._record = record
 
     def permit(self, address: str) -> None:
         """Raise `NotAllowed` if the caller's key may not use the model."""
-        self._gateway.permit_model(self._request, address)
+        self._permit(self._request, address)
 
     @asynccontextmanager
     async def call(self, route: Route, asked: Asked) -> AsyncIterator[Charge]:
@@ -68,6 +75,6 @@ class DescriptionMeter:
         key = self._request.access
         # The client's request holds the place of the key's `concurrency`, and is the counted one.
         single = None if key is None else msgspec.structs.replace(key, concurrency=0)
-        charge = self._gateway.charges.begin(single)
+        charge = self._charges.begin(single)
         charge.counted = True
         return charge

@@ -262,7 +262,10 @@ class Gateway:
 
         inner = turn.entry.inner
         return DescriptionMeter(
-            self, turn.exchange, lambda entry, status: inner.append((entry, status))
+            turn.exchange,
+            charges=self.charges,
+            permit=self.permit_model,
+            record=lambda entry, status: inner.append((entry, status)),
         )
 
     async def _fail_in_stream(self, turn: ClientTurn, problem: Problem) -> None:

@@ -34,7 +34,13 @@ class StreamMeter:
 
     @property
     def descriptions(self) -> DescriptionMeter:
-        return DescriptionMeter(self._app.gateway, self._request, self._app.record_call)
+        gateway = self._app.gateway
+        return DescriptionMeter(
+            self._request,
+            charges=gateway.charges,
+            permit=gateway.permit_model,
+            record=self._app.record_call,
+        )
 
     async def permit(self, address: str, tools: Iterable[str]) -> None:
         key = self._key

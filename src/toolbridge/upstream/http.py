@@ -167,7 +167,7 @@ class Incoming:
         return found[:limit]
 
     def __del__(self) -> None:
-        # Nobody reads the answer to its end, so the provider must stop.
+        # The answer will not be read to its end, so the provider must stop.
         if not self._released:
             self._response.abandon()
 

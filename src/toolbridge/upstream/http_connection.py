@@ -61,7 +61,7 @@ class WireResponse:
     # ── called by the parser ─────────────────────────────────────────────────
 
     def on_message_begin(self) -> None:
-        if self.done:  # bytes that nobody asked for: the connection cannot be trusted
+        if self.done:  # bytes without a request: the connection cannot be trusted
             self._reusable = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -255,7 +255,7 @@ class ProviderConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         current = self._current
         if current is None or current.done:
-            self.transport.abort()  # bytes that nobody asked for
+            self.transport.abort()  # bytes without a request
             return
         self._heard = self.loop.time()
         before = current.size

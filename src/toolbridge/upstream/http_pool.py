@@ -158,7 +158,7 @@ class ConnectionPool:
             self._sweeper = self._loop.call_later(KEPT, self._sweep)
 
     def _sweep(self) -> None:
-        """Close the connections that nobody has used for `KEPT` seconds."""
+        """Close the connections that were unused for `KEPT` seconds."""
         self._sweeper = None
         old = self._loop.time() - KEPT
         for origin, free in list(self._free.items()):

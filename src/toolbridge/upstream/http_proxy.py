@@ -112,4 +112,4 @@ class ProxiedResponse:
         self._response.release()
 
     def abandon(self) -> None:
-        """Do nothing: aiohttp closes the connection of a response that nobody holds."""
+        """Do nothing: aiohttp closes the connection of a response that is garbage-collected."""
