@@ -188,7 +188,7 @@ async def test_a_name_that_leads_inside_needs_permission(monkeypatch, private):
             }
         ]
 
-    monkeypatch.setattr("toolbridge.upstream.addresses.DefaultResolver.resolve", resolve)
+    monkeypatch.setattr("toolbridge.upstream.address_guard.DefaultResolver.resolve", resolve)
     hosts = ("inner.example:{}",)
     async with placed(answer(b"1"), hosts=hosts, private=private) as (place, tools, port):
         outcome = await call(tools, port, host="inner.example")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolbridge.upstream.address_guard import AddressGuard
 from toolbridge.upstream.addresses import (
-    AddressGuard,
     PrivateAddress,
     is_private_host,
     is_public,
@@ -84,7 +84,7 @@ async def test_only_the_public_addresses_of_a_name_are_tried(monkeypatch):
     async def resolve(self, host, port=0, family=0):
         return [{"host": address} for address in ("10.0.0.1", "8.8.8.8", "::1")]
 
-    monkeypatch.setattr("toolbridge.upstream.addresses.DefaultResolver.resolve", resolve)
+    monkeypatch.setattr("toolbridge.upstream.address_guard.DefaultResolver.resolve", resolve)
     guard = AddressGuard()
     assert await guard.resolve("example.com") == [{"host": "8.8.8.8"}]
     assert len(await AddressGuard(local=frozenset({"example.com"})).resolve("example.com")) == 3

@@ -137,7 +137,8 @@ async def _call(args: argparse.Namespace, settings: ServerToolSettings) -> int:
 async def _login(args: argparse.Namespace, settings: ServerToolSettings) -> int:
     from toolbridge.tools.mcp.oauth import OauthFailure
     from toolbridge.tools.mcp.oauth_login import challenge_of, log_in
-    from toolbridge.upstream.addresses import AddressGuard, is_private_host
+    from toolbridge.upstream.address_guard import AddressGuard
+    from toolbridge.upstream.addresses import is_private_host
     from toolbridge.upstream.session import open_session
 
     server = settings.mcp[args.name]

@@ -15,7 +15,7 @@ from toolbridge.core.errors import BrokenWire, MalformedRequest, ToolbridgeError
 from toolbridge.core.json import Json, JsonObject, dump_bytes, loads
 from toolbridge.tools.context import ToolContext, ToolRefused
 from toolbridge.tools.registry import TIMEOUT, RegisteredTool
-from toolbridge.upstream.addresses import AddressGuard
+from toolbridge.upstream.address_guard import AddressGuard
 from toolbridge.upstream.http import Incoming, Upstream
 
 MOST = 1024 * 1024

@@ -5,17 +5,13 @@ make the gateway send requests to services beside it. The same holds for a page 
 and for an authorization server that an MCP server names. Names are resolved here, each address is
 checked, and connections are made to the checked addresses themselves: a name that is resolved a
 second time could lead elsewhere (DNS rebinding). `tools.http`, `tools.web.fetch`, `tools.mcp`,
-`node.hosts.probing` and `node.session.connection` use it.
+`node.hosts.probing` and `node.session.connection` use it; `address_guard` has the resolver.
 """
 
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Callable
 from contextlib import suppress
-
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.resolver import DefaultResolver
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _LOCAL_V6 = tuple(
@@ -95,57 +91,6 @@ def is_own(address: str) -> bool:
             return str(one.getsockname()[0]) == address
     except OSError:  # no route, or no IPv6
         return False
-
-
-class AddressGuard(AbstractResolver):
-    """The resolver of an aiohttp session: private addresses are left out unless they are allowed.
-
-    aiohttp does not resolve a host that is written as an address; check it with `is_private_host`,
-    or with `permits`.
-    """
-
-    def __init__(
-        self,
-        *,
-        private: bool = False,
-        local: frozenset[str] = frozenset(),
-        also: Callable[[str, int, str], bool] | None = None,
-        own: bool = True,
-        inner: AbstractResolver | None = None,
-    ) -> None:
-        """With `private` all addresses are allowed, else only to the names in `local`.
-
-        `also` decides about other private addresses, by host, port and address. `own` is whether a
-        public address of this machine is allowed; `inner` resolves the names.
-        """
-        self._private = private
-        self._local = local
-        self._also = also
-        self._own = own
-        self._inner = inner
-
-    def permits(self, address: str) -> bool:
-        """Whether a connection to `address` is allowed, whatever name leads to it."""
-        return self._private or (is_public(address) and (self._own or not is_own(address)))
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        self._inner = self._inner or DefaultResolver()
-        found = await self._inner.resolve(host, port, family)
-        if self._private or host.lower() in self._local:
-            return found
-        also = self._also or (lambda _host, _port, _address: False)
-        allowed = [
-            one for one in found if self.permits(one["host"]) or also(host, port, one["host"])
-        ]
-        if not allowed:
-            raise PrivateAddress(host)
-        return allowed
-
-    async def close(self) -> None:
-        if self._inner is not None:
-            await self._inner.close()
 
 
 async def open_socket(host: str, port: int, *, private: bool = False) -> socket.socket:

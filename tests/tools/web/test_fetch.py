@@ -13,7 +13,7 @@ from tests.scripted_http import serving
 from toolbridge.core.server_tools import FetchedPage, ServerToolError
 from toolbridge.server_tool_settings import WebFetchSettings
 from toolbridge.tools.web.fetch import PageFetcher
-from toolbridge.upstream import addresses
+from toolbridge.upstream import address_guard
 
 
 class Names(AbstractResolver):
@@ -150,8 +150,8 @@ async def test_a_public_name_that_leads_inside_is_refused(address):
 
 async def test_a_name_with_one_private_address_connects_to_the_public_one_only(monkeypatch):
     """The local server plays the public address, so only the other one must be refused."""
-    monkeypatch.setattr(addresses, "is_public", lambda address: address == "127.0.0.1")
-    monkeypatch.setattr(addresses, "is_own", lambda _: False)
+    monkeypatch.setattr(address_guard, "is_public", lambda address: address == "127.0.0.1")
+    monkeypatch.setattr(address_guard, "is_own", lambda _: False)
     handle, seen = served()
     async with serving(handle) as url:
         port = int(url.rpartition(":")[2])
@@ -163,8 +163,8 @@ async def test_a_name_with_one_private_address_connects_to_the_public_one_only(m
 
 async def test_a_name_that_resolves_differently_the_second_time_is_refused(monkeypatch):
     """DNS rebinding: the first answer is public, the next one private."""
-    monkeypatch.setattr(addresses, "is_public", lambda address: address == "127.0.0.1")
-    monkeypatch.setattr(addresses, "is_own", lambda _: False)
+    monkeypatch.setattr(address_guard, "is_public", lambda address: address == "127.0.0.1")
+    monkeypatch.setattr(address_guard, "is_own", lambda _: False)
     handle, seen = served(status=302, location="/next")
     async with serving(handle) as url:
         port = int(url.rpartition(":")[2])
@@ -186,7 +186,7 @@ def addresses_session(fetcher):
 
 
 async def test_the_machines_own_public_address_is_refused(monkeypatch):
-    monkeypatch.setattr(addresses, "is_public", lambda _: True)
+    monkeypatch.setattr(address_guard, "is_public", lambda _: True)
     found = await fetched("http://127.0.0.1/")
     assert found.code == "url_not_allowed"
     found = await fetched("http://me.example.org/", Names(me_example_org=["127.0.0.1"]))

@@ -14,7 +14,8 @@ import aiohttp
 
 from toolbridge.core.json import maybe_object
 from toolbridge.node.hosts.access import HostAccess
-from toolbridge.upstream.addresses import AddressGuard, PrivateAddress
+from toolbridge.upstream.address_guard import AddressGuard
+from toolbridge.upstream.addresses import PrivateAddress
 from toolbridge.upstream.session import open_session
 
 _MAX_BODY = 64 * 1024

@@ -24,7 +24,8 @@ from toolbridge.tools.mcp.server import McpServer
 from toolbridge.tools.mcp.stdio import StdioTransport
 from toolbridge.tools.mcp.streamable_http import StreamableHttp
 from toolbridge.tools.mcp.transport import McpTransport, Receiver
-from toolbridge.upstream.addresses import AddressGuard, is_private_host
+from toolbridge.upstream.address_guard import AddressGuard
+from toolbridge.upstream.addresses import is_private_host
 from toolbridge.upstream.session import open_session
 
 R = TypeVar("R")

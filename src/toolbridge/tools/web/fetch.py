@@ -22,12 +22,8 @@ from toolbridge.tools.web.bodies import BrokenCompression, UnknownCompression, r
 from toolbridge.tools.web.domains import is_allowed
 from toolbridge.tools.web.pdf import NoPdfReader, PdfUnreadable, read_pdf
 from toolbridge.tools.web.read_page import PageUnreadable, ReadPage, read_page
-from toolbridge.upstream.addresses import (
-    AddressGuard,
-    PrivateAddress,
-    is_private_host,
-    literal_address,
-)
+from toolbridge.upstream.address_guard import AddressGuard
+from toolbridge.upstream.addresses import PrivateAddress, is_private_host, literal_address
 from toolbridge.upstream.session import open_session
 
 LONGEST_URL = 2048
