@@ -24,7 +24,6 @@ def carried(origin, api, takes=None, **extra):
         ("anthropic", "openai_chat", {"service_tier": "standard_only"}, {"service_tier": "default"}, []),
         ("openai_chat", "ollama", {"verbosity": "low"}, {}, [("verbosity", False)]),
         ("openai_chat", "anthropic", {"logit_bias": {"1": 2}}, {}, [("logit_bias", False)]),
-        ("openai_chat", "ollama", {"web_search_options": {}}, {}, [("web_search_options", False)]),
         ("gemini", "anthropic", {"generationConfig": {"thinkingConfig": {"new": 1}}}, {},
          [("generationConfig.thinkingConfig.new", False)]),
     ],
