@@ -180,7 +180,9 @@ def choice_of_functions(request: Request, lose: Lose) -> ToolChoice:
     names = tuple(name for name in choice.names if name not in hosted)
     if names == choice.names:
         return choice
-    lose("tool_choice", "Gemini cannot force a built-in tool")
+    own = any(tool.name in choice.names and tool.origin == ORIGIN for tool in request.tools)
+    why = "Gemini cannot force a built-in tool" if own else "there is no tool to choose"
+    lose("tool_choice", why)
     mode = "auto" if choice.mode == "named" else choice.mode
     return replace(choice, mode=mode, names=names)
 
