@@ -416,6 +416,8 @@ async def test_a_broken_file_is_reported_by_the_command(state, capsys):
         each.unlink()
     (state / "toolbridge" / "keys.sqlite").write_bytes(b"no database" * 999)
     assert await asyncio.to_thread(main, ["key", "list"]) == 1
-    assert "keys.sqlite" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "keys.sqlite" in shown
+    assert "goes on to admit the keys that it has read" in shown
     with pytest.raises(sqlite3.DatabaseError):
         sqlite3.connect(state / "toolbridge" / "keys.sqlite").execute("select * from keys")
