@@ -1,5 +1,7 @@
 """Defaults, then the file, then the environment, then flags; a typo is an error with a hint."""
 
+import re
+
 import pytest
 
 from toolbridge import config, trust
@@ -155,3 +157,18 @@ def test_an_old_setting_is_accepted_with_a_warning_that_names_the_new_one(tmp_pa
     path.write_text("\n".join(lines))
     assert config.load(path, env={}).stream.max_streams == new.get("max_streams", 7)
     assert f"{path}: stream.most is now called stream.max_streams" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('[models."a/b"]\nrates = { input = -1.0 }\n', "rates.input: expected `float` >= 0.0"),
+        ('[map]\ndefault = ""\n', "line 2: map: default has no address"),
+        ('[map]\nfast = " "\n', "line 2: map: fast has no address"),
+    ],
+)
+def test_negative_rates_and_empty_addresses_are_rejected(tmp_path, text, fault):
+    file = tmp_path / "toolbridge.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=re.escape(fault)):
+        config.load(file, env={})

@@ -48,6 +48,7 @@ __all__ = [
 
 FILE_NAME = "toolbridge.toml"
 T = TypeVar("T")
+Rate: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 Level: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=3)]
 
 
@@ -57,10 +58,10 @@ ToolModeSetting: TypeAlias = Literal["auto", "native", "prompt", "constrained"]
 class RatesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """US dollars per million tokens."""
 
-    input: float = 0.0
-    output: float = 0.0
-    cache_read: float | None = None
-    cache_write: float | None = None
+    input: Rate = 0.0
+    output: Rate = 0.0
+    cache_read: Rate | None = None
+    cache_write: Rate | None = None
 
 
 class ProviderConfig(CloudSettings, frozen=True, forbid_unknown_fields=True):

@@ -48,8 +48,9 @@ class _BadMap(Exception):
 def _followed(
     value: MapValue, table: Mapping[str, MapValue], seen: tuple[str, ...]
 ) -> Iterator[str]:
-    if not isinstance(value, str) and not all(address.strip() for address in value or ("",)):
-        raise _BadMap(f"{seen[-1]} has no address in its list; add one, such as 'ollama/qwen3'")
+    if not all(address.strip() for address in addresses_of(value) or ("",)):
+        where = "" if isinstance(value, str) else " in its list"
+        raise _BadMap(f"{seen[-1]} has no address{where}; add one, such as 'ollama/qwen3'")
     for address in addresses_of(value):
         # A name that stands for itself is the name of a model: `qwen3 = "qwen3"`.
         if address not in table or address == seen[-1]:

@@ -298,6 +298,25 @@ async def test_a_stall_before_the_first_content_ends_at_the_first_byte_timeout()
     assert reply.headers["x-toolbridge-tried"] == "a/x connection (timed_out)"
 
 
+@pytest.mark.parametrize("client", list(ASKS))
+@pytest.mark.parametrize("api", ["anthropic", "openai_chat"])
+async def test_the_first_byte_timeout_does_not_apply_to_a_whole_answer(api, client):
+    scripted = says(api, "hello")
+
+    async def slow(heard: Heard, line: Line) -> None:
+        if heard.method == "POST" and heard.path != "/api/show":
+            await asyncio.sleep(0.5)
+        await scripted(heard, line)
+
+    async with model_server(slow) as server:
+        one = ProviderConfig(api=api, url=server.url, retries=0, first_byte_timeout=0.2)
+        config = Config(log="off", map={"default": "a/x"}, providers={"a": one})
+        async with gateway(config) as (here, _):
+            reply, said = await ask(here, client, stream=False)
+    assert reply.status == 200, said
+    assert "hello" in str(said)
+
+
 @pytest.mark.parametrize("passthrough", [True, False])
 async def test_a_stall_in_the_stream_ends_the_answer_with_an_error(passthrough):
     async def stops(_: Heard, line: Line) -> None:

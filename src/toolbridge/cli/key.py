@@ -74,8 +74,9 @@ def run(args: argparse.Namespace) -> int:
         return asyncio.run(_with_store(_COMMANDS[args.what], args))
     except StoreUnavailable as error:
         raise _KeysUnreadable(
-            f"the keys cannot be used: {error}. The gateway admits no created key until this is "
-            "fixed; restore the file from a backup, or remove it and create new keys; if they are "
+            f"the keys cannot be used: {error}. A running gateway goes on to admit the keys that it "
+            "has read, also a key that should be revoked; `toolbridge stop` locks everybody out. A "
+            "gateway that starts now admits no created key; restore the file from a backup, or remove it and create new keys; if they are "
             "on a server, start it or correct `ledger`"
         ) from None
 

@@ -84,7 +84,7 @@ def resolve(name: str, facts: ModelFacts) -> str:
     """
     values = _meaning(name, facts)
     for address in values.values():
-        if not facts.providers.get(address.partition("/")[0]):
+        if facts.providers.get(address.partition("/")[0]) == "":
             return address
     return _usable(*next(iter(values.items())), facts)
 
@@ -208,12 +208,28 @@ def _addresses(entry: str | tuple[str, ...], facts: ModelFacts) -> dict[str, str
 
 
 def _address(value: str, facts: ModelFacts) -> str:
-    return _listed(value, facts) or _addressed(value, facts) or f"{facts.owner}/{value}"
+    found = _listed(value, facts) or _addressed(value, facts)
+    if found:
+        return found
+    # A wrong address stays as it is, and is an error for each request that would use it. It must
+    # not become a model of some other provider, which nobody has named.
+    return value if _names_provider(value, facts) else f"{facts.owner}/{value}"
+
+
+def _names_provider(value: str, facts: ModelFacts) -> bool:
+    """Return whether a value of the configuration is written as an address.
+
+    Ollama has models of other registries by host name: `hf.co/org/model`.
+    """
+    word, *model = re.split(r"[/,]", value, maxsplit=1)
+    return bool(model and model[0]) and not ("." in word and facts.owner)
 
 
 def _usable(name: str, address: str, facts: ModelFacts) -> str:
     """Return `address`; raise `UnknownModel` if the key of its provider is not set."""
     provider = address.partition("/")[0]
+    if provider not in facts.providers:
+        raise _unknown_provider(address, facts)
     if variable := facts.providers.get(provider):
         lacks = facts.cloud_lacks.get(provider) or (
             f"which needs a key: {variable} is not set. Set it where toolbridge runs, or name another "
@@ -325,6 +341,25 @@ def _unknown(name: str, facts: ModelFacts) -> UnknownModel:
         parts.append(f"`ollama pull {name}` fetches a model that Ollama has.")
     parts.append(_next_step(facts))
     return UnknownModel(" ".join(parts), where="model", nearest=nearest)
+
+
+def _unknown_provider(address: str, facts: ModelFacts) -> UnknownModel:
+    """Return the error for an address of the configuration whose provider does not exist."""
+    word, model = re.split(r"[/,]", address[:_LONGEST], maxsplit=1)
+    near = get_close_matches(word.lower(), facts.providers, 1, cutoff=0.5)
+    text = (
+        f"the configuration sends this request to {address[:_LONGEST]!r}, and there is no provider "
+        f"{word!r}."
+    )
+    if near:
+        text += f" Did you mean {near[0]}/{model}?"
+    own = next(iter(facts.configured), "") or "PROVIDER"
+    text += (
+        " A model whose own name has a slash needs its provider in front: "
+        f"{own}/{address[:_LONGEST]}."
+    )
+    nearest = (f"{near[0]}/{model}",) if near else ()
+    return UnknownModel(text, where="model", nearest=nearest)
 
 
 def _next_step(facts: ModelFacts) -> str:

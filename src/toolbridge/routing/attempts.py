@@ -57,10 +57,13 @@ class SendableRequest(Protocol):
     route: Route
     retries_empty: bool
     """Whether the request is repeated once after an answer without any content."""
-    streams: bool
-    """Whether content arrives while it is generated; `first_byte_timeout` applies only then."""
     needs_other_api: bool
     """Whether the provider has rejected the request because of its API."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether content arrives while it is generated; `first_byte_timeout` applies only then."""
+        ...
 
     def source(self, ids: Ids) -> Source:
         """Return the source of a new answer; the request is sent at its first read."""

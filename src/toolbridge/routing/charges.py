@@ -38,6 +38,8 @@ from toolbridge.store.notices import notice
 
 Offline: TypeAlias = Literal["refuse", "allow"]
 OnSpent: TypeAlias = Callable[[Message, bool], None]
+_RETRY = 2.0
+"""Seconds after which a client may try again while running requests hold the rest of a limit."""
 _RENEWALS = 3
 """Renewals of a lease before it would end."""
 
@@ -349,6 +351,13 @@ def _refusal(key: KeyRecord, found: KeyLimitReached, now: float) -> BudgetExceed
             retry_after=1.0,
         )
     limit, what = state.limit, state.limit.what
+    if state.held and state.used + found.wanted <= limit.amount:
+        return BudgetExceeded(
+            f"running requests of the key {key.name!r} have reserved what is left of its limit of "
+            f"{limit}: {shown(what, state.used)} used{_held(state)}{_wanted(found, state)}. Try "
+            f"again when one of them has ended. {raised} --{what} N/{limit.per}`",
+            retry_after=_RETRY,
+        )
     text = (
         f"the key {key.name!r} has reached its limit of {limit}: {shown(what, state.used)} used"
         f"{_held(state)}{_wanted(found, state)}. It resets at {_stamp(state.resets)}. "

@@ -67,6 +67,12 @@ class ModelNames:
         """Raise `UnknownModel` if the key of the provider is not set."""
         check_key(address, self._facts())
 
+    def keyless(self) -> Iterator[str]:
+        """Yield a line for every provider of the configuration whose key is not set."""
+        for name in self._config.providers:
+            if variable := self._missing_keys.get(name):
+                yield f"{variable} is not set; the provider {name} needs it"
+
     def configured_default(self) -> str:
         """Return the address of the default that the user set in `[map]`."""
         try:

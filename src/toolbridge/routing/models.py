@@ -8,7 +8,7 @@ the default model come from `discovery.py`.
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -333,7 +333,25 @@ class ModelRoutes:
                 found.append(f"{name}: {error.problem.text}")
                 continue
             found += [f"{name}: {why}" for address in chain if (why := self._trouble(address))]
-        return found
+        found += [
+            line for where, target in self._other_targets() if (line := self._bad(where, target))
+        ]
+        named = " ".join(found)
+        return found + [line for line in self._names.keyless() if line.split()[0] not in named]
+
+    def _other_targets(self) -> Iterator[tuple[str, str]]:
+        """Yield the targets of rules and the model that describes images, each with its place."""
+        for number, rule in enumerate(self._config.routes, 1):
+            yield from ((f"routes.{number}", target.model) for target in rule.targets)
+        if self._config.describe_images:
+            yield "describe_images", self._config.describe_images
+
+    def _bad(self, where: str, target: str) -> str:
+        try:
+            self._names.resolve_targets((target,))
+        except UnknownModel as error:
+            return f"{where}: {error.problem.text}"
+        return ""
 
     def _trouble(self, address: str) -> str:
         """Return why an address of the map cannot be used; empty if nothing is known against it."""

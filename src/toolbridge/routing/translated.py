@@ -95,7 +95,6 @@ class TranslatedRequest:
     """A request encoded for the provider's API, whose answer is decoded and healed."""
 
     retries_empty = True
-    streams = True
     needs_other_api = False
 
     def __init__(
@@ -122,6 +121,11 @@ class TranslatedRequest:
         self._described: tuple[Loss, ...] | None = None
         """The losses of describing the images; None before that."""
         self._plan = self._prepare()
+
+    @property
+    def streams(self) -> bool:
+        """Whether the provider is asked for a stream: a whole answer comes when it is complete."""
+        return self._request.stream or self.route.is_node
 
     def source(self, ids: Ids) -> Source:
         describer = self._client.describer

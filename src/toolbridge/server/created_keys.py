@@ -21,6 +21,8 @@ from toolbridge.store.notices import notice
 
 _PAUSE = 1.0
 """Seconds for which the keys are not read again."""
+_MISSING = -1
+"""The version of the keys while their file is missing."""
 _RETRY = 5.0
 """Seconds after which a client may try again while the keys cannot be read."""
 
@@ -88,6 +90,12 @@ class CreatedKeys:
         version = await store.version()
         if version != self._version:
             self._records = {record.id: record for record in await store.all()}
+            if store.local and version == _MISSING:
+                notice(
+                    "keys were created, and keys.sqlite is missing in the state directory: no created "
+                    "key is admitted. Restore the file, create keys with `toolbridge key create "
+                    "NAME`, or delete keys.created beside it to serve without keys"
+                )
             # A file exists once a key was created. A server has records of revoked keys too.
             had_keys = self.required and self._version is not None
             self.required = store.local or had_keys or bool(self._records)

@@ -247,9 +247,10 @@ def _rejection(request: IncomingRequest, problem: Problem) -> Rejection:
         return found
     # Gemini's own envelope has the delay in the body only; clients of any API read the header.
     delay = {"retry-after": str(math.ceil(problem.retry_after))}
-    if problem.kind == "rate_limited" and not problem.status and problem.retry_after > _LONG:
-        # The limit of a key. SDKs of Anthropic and OpenAI would repeat the request in seconds.
-        delay["x-should-retry"] = "false"
+    if problem.kind == "rate_limited" and not problem.status:
+        # The limit of a key. SDKs of Anthropic and OpenAI would repeat the request in seconds, also
+        # where the limit is used up until tomorrow.
+        delay["x-should-retry"] = "false" if problem.retry_after > _LONG else "true"
     return Rejection(found.status, found.body, delay | found.headers)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from toolbridge.store import StoreUnavailable, private_files
 from toolbridge.store.keys import KeyRecord
 from toolbridge.store.sqlite_tables import SqliteTables
 
@@ -21,14 +22,18 @@ class SqliteKeys:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._tables = SqliteTables(path, _SCHEMA)
+        self._mark = path.with_suffix(".created")
+        """Exists once a key was created: a lost file of keys must not open the gateway."""
 
     def may_exist(self) -> bool:
-        return self._path.exists()
+        return self._path.exists() or self._mark.exists()
 
     async def version(self) -> int:
         if not self._path.exists():
             await self._tables.close()  # a file that is created later is another one
             return -1
+        if not self._mark.exists():  # the file was made by an earlier release
+            self._leave_mark()
         # SQLite, "PRAGMA data_version": it changes when another connection commits.
         return await self._tables.read(_version)
 
@@ -36,10 +41,18 @@ class SqliteKeys:
         return await self._tables.read(_all) if self._path.exists() else []
 
     async def put(self, record: KeyRecord) -> None:
+        self._leave_mark()
         row = (record.id, record.created, msgspec.msgpack.encode(record))
         await self._tables.run(
             lambda c: c.execute("insert or replace into keys values (?,?,?)", row)
         )
+
+    def _leave_mark(self) -> None:
+        try:
+            private_files.make_folder(self._mark.parent)
+            self._mark.touch(mode=private_files.FILE)
+        except OSError as error:
+            raise StoreUnavailable(f"{self._mark}: {error.strerror}") from error
 
     async def close(self) -> None:
         await self._tables.close()
