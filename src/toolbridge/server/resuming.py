@@ -163,7 +163,8 @@ class AnswerSender:
         self._last = event
         if self._head is None or not self._head.is_sse:
             return event if self._number > self.after else b""
-        self._response = self._response or _response_of(event)
+        if self._head.api == "openai_responses" and not self._response:
+            self._response = _response_of(event)
         if self._number <= self.after:
             return b""
         if self.after_sequence >= 0 and _sequence(event) <= self.after_sequence:
