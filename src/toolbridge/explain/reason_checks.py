@@ -10,6 +10,8 @@ from typing import TypeAlias
 
 from toolbridge.core.json import Json, dumps
 from toolbridge.core.messages import Request, Result
+from toolbridge.core.server_tool_text import server_text
+from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.explain.edits import Comparison, Edit, json_of
 from toolbridge.history.prefix import BILLING
 
@@ -74,6 +76,18 @@ def is_added(edit: Edit, _: Comparison) -> bool:
 def is_marked(edit: Edit, _: Comparison) -> bool:
     after = edit.after if isinstance(edit.after, dict) else {}
     return _MARKED.search(str(after.get("text") or edit.after or "")) is not None
+
+
+def is_server_part(edit: Edit, found: Comparison) -> bool:
+    """Whether a part is the call or the result of a server tool, or its text."""
+    value = edit.before if isinstance(edit.before, dict) else {}
+    if value.get("type") in {"server_call", "server_result"}:
+        return True
+    shown = edit.after.get("text") if isinstance(edit.after, dict) else edit.after
+    after = str(shown or "")
+    parts = (part for turn in found.came.turns for part in turn.content)
+    told = (server_text(part) for part in parts if isinstance(part, ServerCall | ServerResult))
+    return any(text.strip() in after for text in told if text.strip())
 
 
 def is_empty_text(edit: Edit, _: Comparison) -> bool:

@@ -100,6 +100,8 @@ _RULES = (
     _Rule(r"output\.name", "{api} requires a name for a schema", check.is_added),
     _Rule(r"output\.strict", "{api} always enforces a schema", check.is_added),
     _Rule(r"output.*", "the schema is in the prompt: {api} has no field for it", check.is_removed),
+    _Rule(_PART, "it is sent as text or as a call of a function: {api} has no such part",
+          check.is_server_part),
     _Rule(r"session", "{api} has no field for the conversation", check.is_removed),
     _Rule(r"(session|user)", "the name of the conversation comes from a header", check.is_added),
     _Rule(r"extra\.\w+", "{api} has its own name for the field", check.has_value_elsewhere),
