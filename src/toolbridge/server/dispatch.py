@@ -174,7 +174,7 @@ class Dispatcher:
         except ToolbridgeError as error:
             entry.note(error__type=error.kind, error__message=str(error))
             if isinstance(error, Busy) and routes.asks_model(exchange):
-                # The keys cannot be read: the operator sees in the ledger whom that stopped.
+                # The keys cannot be read; the ledger shows the operator which requests failed.
                 note_caller(entry, exchange)
                 entry.note(surface=routes.api_of(exchange))
             await _reject(exchange, error.problem)
