@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     except StoreUnavailable as error:
         raise _KeysUnreadable(
             f"the keys cannot be used: {error}. A running gateway goes on to admit the keys that it "
-            "has read, also a key that should be revoked; `toolbridge stop` locks everybody out. A "
+            "has read, also a key that should be revoked; `toolbridge stop` ends all access. A "
             "gateway that starts now admits no created key; restore the file from a backup, or remove it and create new keys; if they are "
             "on a server, start it or correct `ledger`"
         ) from None

@@ -212,7 +212,7 @@ def _address(value: str, facts: ModelFacts) -> str:
     if found:
         return found
     # A wrong address stays as it is, and is an error for each request that would use it. It must
-    # not become a model of some other provider, which nobody has named.
+    # not become a model of another provider, which the configuration does not name.
     return value if _names_provider(value, facts) else f"{facts.owner}/{value}"
 
 
