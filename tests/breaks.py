@@ -496,7 +496,7 @@ BREAKS = [
     Break(
         "PX-X6",
         "core/ids.py",
-        'return f"req_{self.draw(8)}"',
+        'return f"req_{self.draw(16)}"',
         'return f"req_{self.draw(6)}"',
         ("tests/server/test_routes.py::test_one_line_is_logged_per_request",),
     ),
@@ -1187,7 +1187,7 @@ BREAKS = [
     ),
     Break(
         "TF-33",
-        "runs/log.py",
+        "store/shared_log.py",
         "AHEAD = 128",
         "AHEAD = 256",
         ("tests/runs/test_log.py::test_a_writer_waits_when_128_events_are_unread",),
