@@ -217,8 +217,8 @@ async def test_what_chat_has_too_is_carried_and_no_internal_name_is_shown():
         "flex",
         "low",
     )
-    # The phase and the truncation are in the log: no answer depends on them.
-    assert headers[WARNING] == "max_tool_calls: Chat Completions has no field for it"
+    # The rest is in the log: no answer depends on it. Without hosted tools none can be called.
+    assert WARNING not in headers
 
 
 async def test_stream_options_and_store_are_no_losses():
@@ -288,16 +288,18 @@ SCHEMA = {"type": "object", "properties": {}}
 @pytest.mark.parametrize(
     ("search", "offered"),
     [
-        # Only Anthropic could search: the tools would never be found.
+        # The gateway searches: they wait.
         (
             {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"},
-            ["a", "late"],
+            ["tool_search_tool_bm25", "a"],
         ),
+        # Nothing searches: the tools would never be found.
+        ({"name": "b", "input_schema": SCHEMA}, ["b", "a", "late"]),
         # The client searches, as Claude Code does: they wait.
         ({"name": "ToolSearch", "input_schema": SCHEMA}, ["ToolSearch", "a"]),
     ],
 )
-async def test_deferred_tools_are_offered_where_nobody_can_search_for_them(search, offered):
+async def test_deferred_tools_wait_only_where_something_can_search_for_them(search, offered):
     tools = [
         search,
         {"name": "a", "input_schema": SCHEMA},

@@ -11,6 +11,7 @@ import pytest
 
 from toolbridge.core.redaction import Redactor
 from toolbridge.store import file as file_module
+from toolbridge.store.file import Unavailable
 from toolbridge.store.sqlite import SqliteStore
 
 
@@ -191,6 +192,33 @@ async def test_a_full_disk_changes_no_answer(tmp_path, capsys, monkeypatch):
     assert "full" in store.trouble
     await store.close()
     assert capsys.readouterr().err.count("is full") == 1
+
+
+async def test_a_claim_on_a_full_disk_can_be_taken_over(tmp_path, monkeypatch):
+    """The file can be read and not written: the store goes on in memory, and nothing repeats."""
+    path = tmp_path / "x.sqlite"
+    first = SqliteStore(path)
+    await first.put("a", "k", b"old", seconds=60)
+    await first.close()
+    store = SqliteStore(path)
+    assert await store.get("a", "k") == b"old"
+
+    def full(_work):
+        raise Unavailable("full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(store._file, "write", full)
+        assert await store.claim("a", "k", b"mine", seconds=60) == (b"old", False)
+        assert not await store.replace("a", "k", b"other", b"mine", seconds=60)
+        assert await store.replace("a", "k", b"old", b"mine", seconds=60)
+        assert await store.claim("a", "k", b"late", seconds=60) == (b"mine", False)
+    # The file has space again, and still has the old value.
+    assert await store.claim("a", "k", b"late", seconds=60) == (b"mine", False)
+    assert await store.replace("a", "k", b"mine", b"next", seconds=60)
+    await store.close()
+    again = SqliteStore(path)
+    assert await again.get("a", "k") == b"next"
+    await again.close()
 
 
 async def test_a_value_on_the_disk_has_no_secrets_and_one_in_memory_is_exact(tmp_path):

@@ -12,6 +12,8 @@
     │   ├── TooLarge                too_large              413
     │   ├── UnknownModel            unknown_model          404
     │   ├── UnknownRoute            unknown_route          404
+    │   ├── UnknownAnswer           unknown_answer         404
+    │   ├── IdempotencyConflict     idempotency_conflict   409
     │   ├── WrongMethod             wrong_method           405
     │   └── NotAllowed              not_allowed            403
     │       └── Unauthenticated     unauthenticated        401

@@ -4,6 +4,7 @@ A key is free again when the work that holds it has failed in a way that a repea
 its process has died. Of several processes that claim a key, exactly one gets it.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -24,6 +25,8 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 _claim = msgspec.msgpack.Decoder(Claim)
+_PAUSE = 0.01
+"""Seconds before a key that another process has taken is read again."""
 _FREE = msgspec.msgpack.encode(Claim())
 
 
@@ -57,6 +60,7 @@ class Claims:
                     return found
             if await self._store.replace(scope, key, value, new, seconds=self._seconds):
                 return None
+            await asyncio.sleep(_PAUSE)
 
     async def free(self, owner: str, key: str, mine: Claim) -> None:
         """Free a key, unless other work holds it meanwhile."""

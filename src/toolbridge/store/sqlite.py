@@ -195,17 +195,22 @@ class SqliteStore:
 
     def _replace(self, scope: str, key: str, values: tuple[bytes, bytes], seconds: float) -> bool:
         old, new = values
-        held, mark = self._memory.get(scope, key), b""
-        if held is not None and not self._is_written(held):
-            self._claim(scope, key, held.value, seconds)  # to the file, if it can be used again
         safe = [self.redactor.encoded(value) for value in values]
-        done = held is not None and held.value == old
-        if self._file is not None:
-            with suppress(Unavailable):
+        held, mark = self._memory.get(scope, key), b""
+        try:
+            if self._file is None or (held is not None and not self._is_written(held)):
+                # A value of memory alone dates from when the file could not be used.
+                done = held is not None and held.value == old
+                if done and self._file is not None:
+                    self._file.write(lambda file: file.put(scope, key, safe[1], seconds))
+            else:
                 done = self._file.write(
                     lambda file: file.replace(scope, key, safe[0], safe[1], seconds)
                 )
-                mark = self._mark(safe[1])
+            mark = self._mark(safe[1])
+        except Unavailable:
+            # A file on a full disk can still be read.
+            done = self._get(scope, key) == old
         if done:
             self._memory.put(scope, key, LocalCopy(new, mark), seconds)
         return done
