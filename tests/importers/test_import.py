@@ -210,24 +210,47 @@ def test_a_field_beside_the_deployment_of_litellm_is_noted():
 def test_claude_code_router():
     gateway, tables, toml, notes = imported(CCR)
     assert gateway == "claude-code-router"
-    assert tables["map"] == {"default": "deepseek/deepseek-chat", "haiku": "ollama/qwen3:8b"}
+    assert tables["map"] == {"default": "deep/deepseek-chat", "haiku": "ollama/qwen3:8b"}
     assert tables["routes"] == [
         {"task": "images", "to": "mine/m"},
         {"task": "long_context", "to": "openrouter/google/gemini-x", "min_tokens": 50000},
         {"task": "background", "to": "ollama/qwen3:8b"},
-        {"task": "thinking", "to": "deepseek/deepseek-reasoner"},
+        {"task": "thinking", "to": "deep/deepseek-reasoner"},
     ]
     assert tables["port"] == 3460
-    assert tables["providers"] == {
-        "mine": {"api": "anthropic", "url": "http://10.0.0.5:9000", "key": "$MINE_API_KEY"}
+    found = tables["providers"]
+    assert found.keys() == {"deep", "gemini", "mine"}  # the others are built in by these names
+    assert found["mine"] == {
+        "api": "anthropic",
+        "url": "http://10.0.0.5:9000",
+        "key": "$MINE_API_KEY",
     }
-    assert tables["models"]["deepseek/deepseek-chat"] == {"max_output": 8192}
+    assert found["gemini"] == {
+        "api": "gemini", "url": "https://generativelanguage.googleapis.com", "key": "$GEMINI_API_KEY",
+    }  # fmt: skip
+    assert found["deep"]["quirks"]["thinking_field"] == "reasoning_content"
+    assert tables["models"]["deep/deepseek-chat"] == {"max_output": 8192}
     assert notes.keys() == {
         "APIKEY", "CUSTOM_ROUTER_PATH", "PROXY_URL", "Providers.1.api_key", "Providers.3.api_key",
         "Providers.3.transformer.use.1", "Providers.4.api_key", "Router.webSearch",
     }  # fmt: skip
     assert "DEEPSEEK_API_KEY" in notes["Providers.1.api_key"]
     assert SECRET not in toml + str(notes)
+    check(toml)
+
+
+def test_the_names_of_providers_are_kept_and_every_other_name_is_noted():
+    google = "https://generativelanguage.googleapis.com/v1beta/models/"
+    local = "http://localhost:11434/v1/chat/completions"
+    names = (("gemini", google), ("my/own, one", local), ("gemini", google.replace("v1beta", "v1")))
+    entries = [{"name": name, "api_base_url": url, "models": ["m"]} for name, url in names]
+    _, tables, toml, notes = imported(json.dumps({"Providers": entries}))
+    assert tables["providers"].keys() == {"gemini", "my-own-one", "gemini-2"}
+    assert tables["providers"]["my-own-one"]["constraint"] == "json_schema"
+    assert notes == {
+        "Providers.1.name": "the provider 'my/own, one' is now named 'my-own-one'",
+        "Providers.2.name": "the provider 'gemini' is now named 'gemini-2'",
+    }
     check(toml)
 
 
@@ -338,7 +361,7 @@ def here(monkeypatch, tmp_path):
 def test_the_command_prints_a_file_that_can_be_used(here, capsys):
     assert main(["import", "config.json"]) == 0
     out, err = capsys.readouterr()
-    assert tomllib.loads(out)["map"]["default"] == "deepseek/deepseek-chat"
+    assert tomllib.loads(out)["map"]["default"] == "deep/deepseek-chat"
     assert "note  Router.webSearch: " in err
     assert "8 notes" in err
     assert SECRET not in out + err

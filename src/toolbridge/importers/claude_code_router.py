@@ -4,6 +4,7 @@ claude-code-router, README: the values of `Router` are `provider,model`; `backgr
 small model of Claude Code, `longContext` above `longContextThreshold` tokens (60000).
 """
 
+import re
 from collections.abc import Mapping
 
 from toolbridge.core.json import Json, JsonObject
@@ -60,8 +61,11 @@ def _provider(name: str, entry: JsonObject, where: str, draft: ConfigDraft) -> s
             elif word not in _BUILT_IN:
                 draft.note(at, f"the transformer {word!r} has no equivalent; not carried")
     url = _base_url(text_of(entry, "api_base_url"))
-    endpoint = Endpoint(name, "", api, url, text_of(entry, "api_key"))
+    usable = re.sub(r"[/,\s]+", "-", name).strip("-")  # an address is `provider/model`
+    endpoint = Endpoint(usable, "", api, url, text_of(entry, "api_key"), keeps_name=True)
     found = draft.provider(endpoint, f"{where}.api_key")
+    if found != name:
+        draft.note(f"{where}.name", f"the provider {name!r} is now named {found!r}")
     models = entry.get("models")
     for model in models if isinstance(models, list) else ():
         limit = limits.get(str(model), limits.get(""))

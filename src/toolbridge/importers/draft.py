@@ -43,6 +43,8 @@ class Endpoint(msgspec.Struct, frozen=True):
     """The key as it is written: a reference to a variable, or the key itself."""
     more: tuple[tuple[str, Json], ...] = ()
     """Further settings of its table, such as `region`."""
+    keeps_name: bool = False
+    """Whether clients send `name`, so that a built-in provider gets a table of this name."""
 
 
 class ConfigDraft:
@@ -78,7 +80,8 @@ class ConfigDraft:
         key = self._key(endpoint, builtin, f"{where}", base or endpoint.name)
         if key and key != builtin.key:
             table["key"] = key
-        same = msgspec.structs.replace(endpoint, name=base or endpoint.name, key=key)
+        name = endpoint.name if endpoint.keeps_name else base or endpoint.name
+        same = msgspec.structs.replace(endpoint, name=name, key=key)
         if same not in self._names:
             self._names[same] = self._table(same.name, base, builtin, table)
         return self._names[same]
@@ -91,8 +94,8 @@ class ConfigDraft:
             free, number = f"{name}-{number}", number + 1
         if free != base and base:  # a second one of a built-in provider has none of its settings
             table = {"api": builtin.api, "url": builtin.url, "key": builtin.key, **table}
-            if builtin.quirks and table["api"] == builtin.api:
-                table["quirks"] = dict(builtin.quirks)
+            if table["api"] == builtin.api:
+                table |= _own_settings(builtin)
             if builtin.cloud:
                 table = {"cloud": builtin.cloud} | {
                     field: value for field, value in table.items() if field not in {"api", "url"}
@@ -122,6 +125,13 @@ class ConfigDraft:
             self.settings["key"] = f"${variable}"
         elif value:
             self.note(where, "a key is written in the file and was not copied; set TOOLBRIDGE_KEY")
+
+
+def _own_settings(builtin: ProviderConfig) -> Table:
+    """Return the settings of a built-in provider that do not follow from its URL."""
+    own: Table = {"headers": dict(builtin.headers), "quirks": dict(builtin.quirks)}
+    own |= {"constraint": builtin.constraint, "other_apis": dict(builtin.other_apis)}
+    return {field: value for field, value in own.items() if value}
 
 
 def built_in_at(url: str) -> str:
