@@ -207,6 +207,47 @@ def test_a_field_beside_the_deployment_of_litellm_is_noted():
     assert notes == {"model_list.0.team": "has no equivalent; not carried"}
 
 
+def deployed(**params):
+    """Return the providers and the notes of one deployment of LiteLLM."""
+    entry = {"model_name": "a", "litellm_params": params}
+    _, tables, toml, notes = imported(json.dumps({"model_list": [entry]}), "config.yaml")
+    check(toml)
+    return tables.get("providers", {}), notes
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["none", "None", "EMPTY", "", " ", "dummy", "sk-xxx", "sk-XXXXXXXX", "sk-1234", "xxxx", "no-key",
+     "not-needed", "NA", "fake-key", "sk-no-key-required", "your-api-key", "****", "dummy_token"],
+)  # fmt: skip
+def test_a_placeholder_of_an_own_server_is_no_key(key):
+    url = "http://10.1.1.2:8000/v1"
+    found, notes = deployed(model="openai/m", api_base=url, api_key=key)
+    assert found == {"10-1-1-2-8000": {"api": "openai_chat", "url": url}}
+    assert all("placeholder" in text for text in notes.values())
+    found, _ = deployed(model="hosted_vllm/m", api_base=url, api_key=key)
+    assert "key" not in found["vllm"]
+
+
+@pytest.mark.parametrize(
+    ("url", "variable"),
+    [
+        ("http://10.1.1.2:8000/v1", "SERVER_10_1_1_2_8000_API_KEY"),
+        ("http://[fd00::1]:8000/v1", "FD00__1_8000_API_KEY"),
+        ("http://müller.example/v1", "M_LLER_EXAMPLE_API_KEY"),
+    ],
+)
+def test_the_variable_of_a_key_has_a_name_that_a_shell_can_set(url, variable):
+    found, _ = deployed(model="openai/m", api_base=url, api_key=SECRET)
+    assert found.popitem()[1]["key"] == f"${variable}"
+
+
+def test_a_placeholder_for_a_vendor_still_names_its_variable():
+    found, notes = deployed(model="anthropic/m", api_key="sk-xxx")
+    assert found == {}
+    assert "set it as ANTHROPIC_API_KEY" in notes["model_list.0.litellm_params.api_key"]
+
+
 def test_claude_code_router():
     gateway, tables, toml, notes = imported(CCR)
     assert gateway == "claude-code-router"
@@ -220,11 +261,7 @@ def test_claude_code_router():
     assert tables["port"] == 3460
     found = tables["providers"]
     assert found.keys() == {"deep", "gemini", "mine"}  # the others are built in by these names
-    assert found["mine"] == {
-        "api": "anthropic",
-        "url": "http://10.0.0.5:9000",
-        "key": "$MINE_API_KEY",
-    }
+    assert found["mine"] == {"api": "anthropic", "url": "http://10.0.0.5:9000"}
     assert found["gemini"] == {
         "api": "gemini", "url": "https://generativelanguage.googleapis.com", "key": "$GEMINI_API_KEY",
     }  # fmt: skip

@@ -5,6 +5,7 @@ copied: a reference to an environment variable stays one, and a key that is writ
 becomes a note with the variable to set.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 from urllib.parse import urlsplit
@@ -15,8 +16,17 @@ from toolbridge import providers
 from toolbridge.config import ProviderConfig
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.environment import key_variable
+from toolbridge.upstream.hosts import hostname, is_loopback
 
 Table: TypeAlias = dict[str, Json]
+_PLACEHOLDER = re.compile(
+    r"(sk|key|token)?[-_ ]?(none|null|nil|empty|dummy|fake|test|placeholder|unused|ignored|any|anything"
+    r"|no[-_ ]?(api[-_ ]?)?key([-_ ]?(needed|required))?|not?[-_ ]?(needed|required|used)|n/?a|string"
+    r"|[x*.]+|0+|123|1234|12345|123456|ollama|vllm|lm[-_ ]?studio|your[-_ ]?(api[-_ ]?)?key)"
+    r"([-_ ]?(api[-_ ]?)?(key|token))?",
+    re.IGNORECASE,
+)
+"""What people write where a client demands a key and the server does not."""
 
 
 class ImportNote(msgspec.Struct, frozen=True):
@@ -110,6 +120,11 @@ class ConfigDraft:
             return ""
         if variable := key_variable(written):
             return f"${variable}"
+        if _PLACEHOLDER.fullmatch(written) and _is_own_server(builtin):
+            self.note(
+                where, "is a placeholder, so no key is sent; set `key` if the server needs one"
+            )
+            return ""
         own = key_variable(builtin.key) or f"{variable_name(name)}_API_KEY"
         self.note(where, f"a key is written in the file and was not copied; set it as {own}")
         return f"${own}"
@@ -125,6 +140,11 @@ class ConfigDraft:
             self.settings["key"] = f"${variable}"
         elif value:
             self.note(where, "a key is written in the file and was not copied; set TOOLBRIDGE_KEY")
+
+
+def _is_own_server(builtin: ProviderConfig) -> bool:
+    """Whether the server is the user's: none of a vendor, which always demands a key."""
+    return not builtin.cloud and (not builtin.url or is_loopback(hostname(builtin.url)))
 
 
 def _own_settings(builtin: ProviderConfig) -> Table:
@@ -156,7 +176,8 @@ def _plain(url: str) -> str:
 
 def variable_name(name: str) -> str:
     """Return the beginning of the variables of a provider: `MY_VLLM` for `my-vllm`."""
-    return "".join(c if c.isalnum() else "_" for c in name.upper()).strip("_") or "PROVIDER"
+    found = re.sub(r"[^A-Z0-9]", "_", name.upper()).strip("_") or "PROVIDER"
+    return f"SERVER_{found}" if found[0].isdigit() else found
 
 
 def host_name(url: str) -> str:
