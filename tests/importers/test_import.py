@@ -159,7 +159,9 @@ def test_litellm():
     gateway, tables, toml, notes = imported(LITELLM, "config.yaml")
     assert gateway == "litellm"
     assert tables["map"] == {
-        "big": "openai/gpt-5.5",
+        "big": ["openai/gpt-5.5", "local-8001/qwen3"],
+        "big-1": ["openai/gpt-5.5", "local-8001/qwen3"],
+        "big-2": ["azure/my-deployment", "local-8001/qwen3"],
         "small": "local-8001/qwen3",
         "fast": ["groq/llama-x", "local-8001/qwen3", "ollama/qwen3:8b"],
         "fast-2": "groq-2/llama-y",
@@ -168,11 +170,8 @@ def test_litellm():
         "gpt-4": "big",
         "hidden-one": "small",
     }
-    shared = [
-        {"model": "openai/gpt-5.5", "weight": 3},
-        {"model": "azure/my-deployment", "weight": 1},
-    ]
-    assert tables["routes"] == [{"model": "big", "to": shared}]
+    shared = [{"model": "big-1", "weight": 3}, {"model": "big-2", "weight": 1}]
+    assert tables["routes"] == [{"model": ["big", "gpt-4"], "to": shared}]
     assert tables["key"] == "$LITELLM_MASTER_KEY"
     found = tables["providers"]
     assert found["azure"] == {
@@ -193,7 +192,7 @@ def test_litellm():
         f"{at}.temperature", f"{at}.rpm", "model_list.2.model_info.team_id",
         "model_list.6.litellm_params.aws_secret_access_key", "model_list.7.litellm_params.model",
         "model_list.8.litellm_params.model", "router_settings.routing_strategy",
-        "router_settings.fallbacks", "router_settings.redis_password",
+        "router_settings.redis_password",
         "litellm_settings.context_window_fallbacks", "general_settings.database_url",
         "environment_variables",
     } <= notes.keys()  # fmt: skip
@@ -205,6 +204,68 @@ def test_a_field_beside_the_deployment_of_litellm_is_noted():
     entry = {"model_name": "a", "litellm_params": {"model": "openai/gpt-5.5"}, "team": "blue"}
     *_, notes = imported(json.dumps({"model_list": [entry]}), "config.yaml")
     assert notes == {"model_list.0.team": "has no equivalent; not carried"}
+
+
+def litellm(*models, **settings):
+    """Return the tables and the notes of deployments `(name, params)` with router settings."""
+    entries = [{"model_name": name, "litellm_params": params} for name, params in models]
+    source = {"model_list": entries, "router_settings": settings}
+    _, tables, toml, notes = imported(json.dumps(source), "config.yaml")
+    check(toml)
+    return tables, notes
+
+
+def test_an_alias_of_several_deployments_of_litellm_shares_them_too():
+    two = [("big", {"model": "openai/a"}), ("big", {"model": "groq/b", "rpm": 3})]
+    tables, notes = litellm(*two, model_group_alias={"gpt-4": "big", "x": "big", "lost": "none"})
+    to = [{"model": "openai/a", "weight": 1}, {"model": "groq/b", "weight": 3}]
+    assert tables["routes"] == [{"model": ["big", "gpt-4", "x"], "to": to}]
+    assert tables["map"] == {"big": "openai/a", "gpt-4": "big", "x": "big"}
+    assert notes == {
+        "model_list.1.litellm_params.rpm": "is the weight of the deployment; the limit itself was not carried",
+        "router_settings.model_group_alias.lost": "there is no model 'none' in the new file; not carried",
+    }  # fmt: skip
+
+
+def test_fallbacks_from_and_to_several_deployments_of_litellm():
+    two = [("big", {"model": "openai/a", "weight": 2}), ("big", {"model": "groq/b"})]
+    small = ("small", {"model": "openai/s"})
+    tables, notes = litellm(*two, small, fallbacks=[{"big": ["small", "gone"]}, {"gone": ["big"]}])
+    assert tables["map"] == {
+        "big": ["openai/a", "openai/s"], "small": "openai/s",
+        "big-1": ["openai/a", "openai/s"], "big-2": ["groq/b", "openai/s"],
+    }  # fmt: skip
+    to = [{"model": "big-1", "weight": 2}, {"model": "big-2", "weight": 1}]
+    assert tables["routes"] == [{"model": "big", "to": to}]
+    assert notes == {
+        "router_settings.fallbacks.0.big": "there is no model 'gone' in the new file; this one was not carried",
+        "router_settings.fallbacks.1.gone": "there is no model 'gone' in the new file; not carried",
+    }  # fmt: skip
+    tables, notes = litellm(*two, small, fallbacks=[{"small": ["big"]}])
+    assert tables["map"]["small"] == ["openai/s", "openai/a", "groq/b"]
+    assert "without their weights" in notes["router_settings.fallbacks.0.small"]
+    tables, notes = litellm(small, fallbacks=[{"small": ["gemini/x"]}])
+    assert (tables["map"], notes) == ({"small": ["openai/s", "google/x"]}, {})
+
+
+@pytest.mark.parametrize(
+    ("model", "address"),
+    [
+        ("text-embedding-3-small", "openai/text-embedding-3-small"),
+        ("chatgpt-4o-latest", "openai/chatgpt-4o-latest"),
+        ("ft:gpt-4o:org", "openai/ft:gpt-4o:org"),
+        ("claude-x", "anthropic/claude-x"),
+        ("command-r", "cohere/command-r"),
+    ],
+)
+def test_a_name_of_litellm_without_a_provider(model, address):
+    tables, notes = litellm(("a", {"model": model}))
+    assert (tables["map"], notes) == ({"a": address}, {})
+
+
+def test_the_provider_of_litellm_may_be_a_field_of_its_own():
+    tables, notes = litellm(("a", {"model": "org/llama", "custom_llm_provider": "groq"}))
+    assert (tables["map"], notes) == ({"a": "groq/org/llama"}, {})
 
 
 def deployed(**params):

@@ -134,6 +134,12 @@ class ConfigDraft:
         if settings:
             self.models[address] = {**settings, **self.models.get(address, {})}
 
+    def free_name(self, name: str) -> str:
+        """Return `name`, with further marks if the map has it."""
+        while name in self.map:
+            name += "-chain"
+        return name
+
     def gateway_key(self, value: str, where: str) -> None:
         """Set the key that clients must send."""
         if variable := key_variable(value):
