@@ -366,7 +366,7 @@ def test_portkey():
     chain = ["together/llama-x", "groq/llama-y"]
     assert tables["map"] == {"safe": chain, "default": chain}
     assert {
-        "cache", "retry", "strategy.conditions.2", "targets.0.targets.0.api_key",
+        "cache", "retry", "strategy.conditions.2.query", "targets.0.targets.0.api_key",
         "targets.0.targets.1.virtual_key", "targets.0.targets.1.override_params.temperature",
         "targets.1.strategy.on_status_codes", "targets.1.targets.2.override_params.model",
     } <= notes.keys()  # fmt: skip
@@ -397,6 +397,23 @@ def test_portkey():
             ]},
             {"map": {"default": ["openai/a", "groq/b"]}},
         ),
+        (
+            {"strategy": {"mode": "fallback"}, "targets": [
+                {"strategy": {"mode": "loadbalance"}, "targets": [
+                    {"provider": "openai", "weight": 0.7, "override_params": {"model": "a"}},
+                    {"strategy": {"mode": "loadbalance"}, "weight": 0.3, "targets": [
+                        {"provider": "openai", "override_params": {"model": "c"}},
+                        {"provider": "openai", "weight": 2, "override_params": {"model": "d"}}]}]},
+                {"provider": "groq", "override_params": {"model": "b"}},
+            ]},
+            {
+                "map": {"fallback-1": ["openai/a", "groq/b"], "fallback-2": ["openai/c", "groq/b"],
+                        "fallback-3": ["openai/d", "groq/b"]},
+                "routes": [{"to": [{"model": "fallback-1", "weight": 0.7},
+                                   {"model": "fallback-2", "weight": 0.1},
+                                   {"model": "fallback-3", "weight": 0.2}]}],
+            },
+        ),
     ],
 )  # fmt: skip
 def test_strategies_of_portkey(config, expected):
@@ -405,10 +422,23 @@ def test_strategies_of_portkey(config, expected):
     assert {name: tables[name] for name in expected} == expected
 
 
+def test_conditions_of_portkey_that_cannot_be_carried_say_why():
+    target = {"name": "t", "provider": "openai", "override_params": {"model": "a"}}
+    conditions = [
+        {"query": {"params.model": {"$regex": "gpt.*"}}, "then": "t"},
+        {"query": {"params.model": {"$eq": "a"}}, "then": "gone"},
+    ]
+    source = {"strategy": {"mode": "conditional", "conditions": conditions}, "targets": [target]}
+    *_, notes = imported(json.dumps(source))
+    assert notes == {
+        "strategy.conditions.0.query": "only `$eq` and `$in` of `params.model` can be carried; not carried",
+        "strategy.conditions.1.then": "there is no target 'gone'; not carried",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "source",
     [
-        {"model_list": "x", "router_settings": []},
         {"model_list": [None, {}, {"litellm_params": {"model": 5}}, {"model_name": 5}]},
         {"Providers": [{}, {"name": 5, "transformer": {"use": 3, "x": 1}}], "Router": {"think": 5}},
         {"Router": {"default": "no comma"}, "fallback": {"default": "x"}},
@@ -419,6 +449,49 @@ def test_strategies_of_portkey(config, expected):
 def test_a_file_of_another_shape_never_crashes(source):
     _, draft = import_source(source)
     check(write_toml(draft, "x"))
+
+
+@pytest.mark.parametrize(
+    ("source", "place"),
+    [
+        ({"model_list": "hello"}, "model_list: must be a list of tables, and is a text"),
+        ({"model_list": [], "router_settings": []}, "router_settings: must be a table, and is a list"),
+        ({"router_settings": {"fallbacks": {}}}, "router_settings.fallbacks: must be a list"),
+        ({"Providers": {"a": {}}}, "Providers: must be a list of tables, and is a table"),
+        ({"Providers": [{"name": 3}], "Router": "x"}, "Router: must be a table, and is a text"),
+        ({"targets": 1}, "targets: must be a list of tables, and is a number"),
+        ({"strategy": "fallback", "targets": []}, "strategy: must be a table, and is a text"),
+    ],
+)  # fmt: skip
+def test_a_broken_file_is_an_error_that_names_the_place(source, place):
+    with pytest.raises(ConfigError, match=f"c.json: {place}"):
+        import_source(source, name="c.json")
+
+
+@pytest.mark.parametrize(
+    ("source", "places"),
+    [
+        (
+            {"model_list": [None, {"model_name": 3, "litellm_params": {"model": "openai/a"}},
+                            {"model_name": "a", "litellm_params": {"model": 7}}]},
+            {"model_list.0", "model_list.1.model_name", "model_list.2.litellm_params.model"},
+        ),
+        (
+            {"Providers": ["x", {"name": 3, "api_base_url": "http://a"}, {"name": "a"}],
+             "Router": {"default": "no comma", "think": 5, "image": "gone,m"}},
+            {"Providers.0", "Providers.1.name", "Providers.2.api_base_url", "Router.default",
+             "Router.think", "Router.image"},
+        ),
+        (
+            {"strategy": {"mode": "fallback"}, "targets": ["x", {"provider": "openai"}]},
+            {"targets.0", "targets.1.override_params.model"},
+        ),
+    ],
+)  # fmt: skip
+def test_a_broken_entry_is_noted_with_its_place_and_not_carried(source, places):
+    _, draft = import_source(source)
+    assert {note.where for note in draft.notes} == places
+    assert not draft
 
 
 def test_a_file_that_belongs_to_nobody_is_an_error():
@@ -476,7 +549,13 @@ def test_the_command_writes_and_allows_the_file(here, capsys):
 def test_the_command_rejects_what_it_cannot_read(here, capsys):
     (here / "other.json").write_text("{}")
     assert main(["import", "other.json"]) == 1
-    assert "litellm, claude-code-router, portkey" in capsys.readouterr().err
+    assert "other.json is not a file of litellm, claude-code-router" in capsys.readouterr().err
+    (here / "empty.json").write_text('{"Providers": [{"name": 3}]}')
+    assert main(["import", "empty.json", "--write"]) == 1
+    err = capsys.readouterr().err
+    assert "note  Providers.0.name: must be a text" in err
+    assert "empty.json has no provider and no model that can be carried" in err
+    assert not (here / "toolbridge.toml").exists()
     assert main(["import", "missing.json"]) == 1
     (here / "latin.json").write_bytes(b"\xff")
     assert main(["import", "latin.json"]) == 1

@@ -14,6 +14,7 @@ import msgspec
 
 from toolbridge import providers
 from toolbridge.config import ProviderConfig
+from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.environment import key_variable
 from toolbridge.upstream.hosts import hostname, is_loopback
@@ -69,6 +70,10 @@ class ConfigDraft:
         self.models: dict[str, Table] = {}
         self.notes: list[ImportNote] = []
         self._names: dict[Endpoint, str] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anything was carried."""
+        return any((self.settings, self.map, self.routes, self.providers, self.models))
 
     def note(self, where: str, text: str) -> None:
         self.notes.append(ImportNote(where, text))
@@ -212,3 +217,43 @@ def object_of(table: Mapping[str, Json], name: str) -> JsonObject:
 def objects_of(table: Mapping[str, Json], name: str) -> list[JsonObject]:
     value = table.get(name)
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def table_of(source: Mapping[str, Json], name: str) -> JsonObject:
+    """Return a table at the top of a file, empty if absent; raise `ConfigError` for anything else."""
+    value = source.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise ConfigError(f"must be a table, and is {_kind(value)}", where=name)
+    return value or {}
+
+
+def entries_of(
+    source: Mapping[str, Json], name: str, draft: ConfigDraft, within: str = ""
+) -> list[tuple[str, JsonObject]]:
+    """Return the tables of a list, each with its place; note every other entry.
+
+    Raise `ConfigError` if there is something else than a list.
+    """
+    value, where = source.get(name), f"{within}.{name}" if within else name
+    if value is not None and not isinstance(value, list):
+        raise ConfigError(f"must be a list of tables, and is {_kind(value)}", where=where)
+    found: list[tuple[str, JsonObject]] = []
+    for number, one in enumerate(value or []):
+        if isinstance(one, dict):
+            found.append((f"{where}.{number}", one))
+        else:
+            draft.note(f"{where}.{number}", f"must be a table, and is {_kind(one)}; not carried")
+    return found
+
+
+def name_of(entry: JsonObject, field: str, where: str, draft: ConfigDraft) -> str:
+    """Return the name of an entry; note one that is no text, and return an empty string."""
+    name = text_of(entry, field).strip()
+    if not name:
+        draft.note(f"{where}.{field}", "must be a text; the entry was not carried")
+    return name
+
+
+def _kind(value: Json) -> str:
+    kinds = {str: "a text", list: "a list", dict: "a table", bool: "a truth value"}
+    return "empty" if value is None else kinds.get(type(value), "a number")

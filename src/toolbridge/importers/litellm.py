@@ -12,9 +12,12 @@ from toolbridge.core.json import Json, JsonObject
 from toolbridge.importers.draft import (
     ConfigDraft,
     Endpoint,
+    entries_of,
     host_name,
+    name_of,
     object_of,
     objects_of,
+    table_of,
     text_of,
 )
 
@@ -67,15 +70,15 @@ class _Deployment(msgspec.Struct, frozen=True):
 def import_litellm(source: JsonObject, draft: ConfigDraft) -> None:
     """Read a LiteLLM configuration into `draft`."""
     deployments: dict[str, list[_Deployment]] = {}
-    for number, entry in enumerate(objects_of(source, "model_list")):
-        found = _deployment(entry, f"model_list.{number}", draft)
-        if found is not None:
-            deployments.setdefault(text_of(entry, "model_name"), []).append(found)
+    for where, entry in entries_of(source, "model_list", draft):
+        name = name_of(entry, "model_name", where, draft)
+        if name and (found := _deployment(entry, where, draft)) is not None:
+            deployments.setdefault(name, []).append(found)
     for name, found_here in deployments.items():
         _add(name, found_here, draft)
     for table in ("router_settings", "litellm_settings"):
-        _settings(table, object_of(source, table), draft)
-    general = object_of(source, "general_settings")
+        _settings(table, table_of(source, table), draft)
+    general = table_of(source, "general_settings")
     draft.gateway_key(text_of(general, "master_key"), "general_settings.master_key")
     draft.rest("general_settings", general, ["master_key"])
     if "environment_variables" in source:
@@ -189,9 +192,9 @@ def _settings(where: str, table: JsonObject, draft: ConfigDraft) -> None:
     for alias, value in object_of(table, "model_group_alias").items():
         named = text_of(value, "model") if isinstance(value, dict) else value
         _alias(alias, named, f"{where}.model_group_alias.{alias}", draft)
-    for number, entry in enumerate(objects_of(table, "fallbacks")):
+    for at, entry in entries_of(table, "fallbacks", draft, where):
         for name, others in entry.items():
-            _fall_back(name, others, f"{where}.fallbacks.{number}.{name}", draft)
+            _fall_back(name, others, f"{at}.{name}", draft)
     if table.get("routing_strategy") not in {None, "simple-shuffle"}:
         text = "conversations are shared by weight and stay with their model"
         draft.note(f"{where}.routing_strategy", text)
