@@ -57,7 +57,10 @@ async def test_a_created_key_gets_in_and_others_do_not(state):
         alice = await create("alice")  # while the gateway runs
         assert (await ask(url))[0] == 401
         assert (await ask(url, "wrong"))[0] == 403
-        assert (await ask(url, alice[:-1] + ("a" if alice[-1] != "a" else "b")))[0] == 403
+        status, body, _ = await ask(url, alice[:-1] + ("a" if alice[-1] != "a" else "b"))
+        assert (status, "unknown or revoked" in body["error"]["message"]) == (403, True)
+        assert "toolbridge key create" in body["error"]["message"]
+        assert "started with" not in body["error"]["message"]
         assert (await ask(url, alice))[0] == 200
 
 
@@ -396,6 +399,12 @@ async def test_limits_and_scopes_of_a_key_can_be_changed(state):
         (("create", "alice", "--expires", "2001-01-01"), "past"),
         (("create", "alice", "--expires", "soon"), "date"),
         (("create", "alice", "--concurrency", "0"), "at least 1"),
+        (("create", "alice", "--models", ""), "--models: a pattern is empty"),
+        (("set", "twice", "--routes", "/v1/*", " "), "--routes: a pattern is empty"),
+        (
+            ("create", "alice", "--tokens", "1/day", "--tokens", "2/day"),
+            "--tokens: is given twice per day",
+        ),
         (("create", "twice"), "already"),
         (("revoke", "nobody"), "no key 'nobody'"),
     ],

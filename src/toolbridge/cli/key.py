@@ -10,12 +10,19 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 
 import msgspec
 
-from toolbridge.accounting.limits_of_keys import MEASURES, KeyLimit, LimitState, parse_limit, shown
+from toolbridge.accounting.limits_of_keys import (
+    MEASURES,
+    KeyLimit,
+    LimitState,
+    Measure,
+    parse_limit,
+    shown,
+)
 from toolbridge.cli import options
 from toolbridge.core.errors import MalformedRequest, ToolbridgeError
 from toolbridge.core.json import JsonObject, dumps
@@ -197,11 +204,12 @@ def _granted(record: KeyRecord, args: argparse.Namespace) -> KeyRecord:
     limits = [
         one for one in record.limits if one.what not in cleared and not getattr(args, one.what)
     ]
+    for name, patterns in given.items():
+        if not all(pattern.strip() for pattern in patterns):
+            text = f"a pattern is empty; leave --{name} out to allow all"
+            raise MalformedRequest(text, where=f"--{name}")
     for what in MEASURES:
-        new = {
-            limit.per: limit for limit in (parse_limit(what, t) for t in getattr(args, what) or ())
-        }
-        limits += new.values()
+        limits += _limits_given(what, getattr(args, what) or ())
     concurrency = 0 if "concurrency" in cleared else record.concurrency
     expires = None if "expires" in cleared else record.expires
     if args.concurrency is not None and args.concurrency < 1:
@@ -213,6 +221,16 @@ def _granted(record: KeyRecord, args: argparse.Namespace) -> KeyRecord:
         concurrency=args.concurrency or concurrency,
         expires=_date(args.expires) if args.expires else expires,
     )
+
+
+def _limits_given(what: Measure, texts: Iterable[str]) -> Iterable[KeyLimit]:
+    new: dict[str, KeyLimit] = {}
+    for limit in (parse_limit(what, text) for text in texts):
+        if limit.per in new:
+            text = f"is given twice per {limit.per}; give one amount for each window"
+            raise MalformedRequest(text, where=f"--{what}")
+        new[limit.per] = limit
+    return new.values()
 
 
 def _date(text: str) -> float:
