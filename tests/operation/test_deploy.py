@@ -158,7 +158,7 @@ def test_compose():
 def test_kubernetes(tmp_path):
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
     parts = {part["kind"]: part for part in yaml.safe_load_all(read("kubernetes.yaml"))}
-    assert set(parts) == {"ConfigMap", "Deployment", "Service"}
+    assert set(parts) == {"ConfigMap", "PersistentVolumeClaim", "Deployment", "Service"}
     file = tmp_path / "toolbridge.toml"
     file.write_text(parts["ConfigMap"]["data"]["toolbridge.toml"])
     settings = config.read(config.ConfigSource(file, file.read_bytes()), env={})
@@ -168,6 +168,13 @@ def test_kubernetes(tmp_path):
     mounts = {mount["name"]: mount["mountPath"] for mount in gateway["volumeMounts"]}
     assert args.config.parent == Path(mounts["config"])
     assert mounts["state"] == dict(instructions())["VOLUME"]
+    volumes = {volume.pop("name"): volume for volume in pod["volumes"]}
+    claim = parts["PersistentVolumeClaim"]
+    # Keys and the ledger outlive a pod; a disk for one pod is released before the next one starts.
+    assert volumes["state"] == {"persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}
+    assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
+    assert parts["Deployment"]["spec"]["strategy"] == {"type": "Recreate"}
+    assert parts["Deployment"]["spec"]["replicas"] == 1
     assert pod["terminationGracePeriodSeconds"] > settings.drain_delay + settings.stop_grace
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         get = gateway[probe]["httpGet"]
