@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import textwrap
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,7 +21,7 @@ from tests.operating import Load, ask, config_for, models, until
 from tests.processes import gateway_process
 
 from toolbridge import config
-from toolbridge.cli import COMMANDS, serve
+from toolbridge.cli import COMMANDS, key, serve
 from toolbridge.config import Config
 from toolbridge.environment import models_from, settings_from
 from toolbridge.server import routes
@@ -70,6 +71,23 @@ def test_the_units_of_systemd():
     assert socket["Socket"]["ListenStream"] == f"127.0.0.1:{PORT}"
     assert socket["Socket"]["FileDescriptorName"] == "http"
     assert int(service["Service"]["TimeoutStopSec"]) > Config().stop_grace + Config().drain_delay
+
+
+def test_the_command_for_keys_has_the_user_and_the_state_of_the_unit():
+    service = unit("toolbridge.service")["Service"]
+    guide = (DEPLOY.parent / "docs/guide/team.md").read_text("utf-8")
+    [command] = re.findall(r"\$ sudo (systemd-run .*?)\n```", guide, re.DOTALL)
+    words = shlex.split(command)
+    given = dict(word.split("=", 1) for flag, word in pairwise(words) if flag == "-p")
+    assert given == {name: service[name] for name in given}
+    assert {"User", "DynamicUser", "StateDirectory", "Environment"} <= given.keys()
+    program, *args = words[words.index("/opt/toolbridge/bin/toolbridge") :]
+    assert program == service["ExecStart"].split()[0]
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    key.arguments(parser)
+    assert parser.parse_args(args[1:]).name == "alice"
+    for flag in (f"-p {name}=" for name in given if name != "EnvironmentFile"):
+        assert flag in key._AS_SERVICE
 
 
 def test_systemd_accepts_the_units(tmp_path):

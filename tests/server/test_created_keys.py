@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import sqlite3
 
@@ -415,6 +416,20 @@ async def test_wrong_arguments_are_explained(state, capsys, args, text):
     await create("twice")
     assert await asyncio.to_thread(main, ["key", *args]) == 1
     assert text in capsys.readouterr().err
+
+
+async def test_the_state_of_another_user_is_warned_of(state, capsys):
+    from toolbridge.cli import main
+
+    await create("alice")
+    assert capsys.readouterr().err == ""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a directory to another user")
+    os.chown(state / "toolbridge", 61_234, 61_234)
+    assert await asyncio.to_thread(main, ["key", "list"]) == 0
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"{state / 'toolbridge'} belongs to another user (#61234)" in line
+    assert f"sudo -u '#61234' env XDG_STATE_HOME={state} " in line
 
 
 async def test_a_broken_file_is_reported_by_the_command(state, capsys):

@@ -9,9 +9,11 @@ import argparse
 import asyncio
 import os
 import re
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 
@@ -77,6 +79,7 @@ def _add_grants(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    _warn_of_owner(state_dir(os.environ))
     try:
         return asyncio.run(_with_store(_COMMANDS[args.what], args))
     except StoreUnavailable as error:
@@ -86,6 +89,42 @@ def run(args: argparse.Namespace) -> int:
             "gateway that starts now admits no created key; restore the file from a backup, or remove it and create new keys; if they are "
             "on a server, start it or correct `ledger`"
         ) from None
+
+
+_AS_SERVICE = (
+    "sudo systemd-run --pipe --wait --collect --quiet -p DynamicUser=yes -p User={user} "
+    "-p StateDirectory=toolbridge -p Environment=XDG_STATE_HOME=/var/lib {program} key …"
+)
+"""The command of another service with the same user: only services see `/var/lib/private`."""
+
+
+def _warn_of_owner(folder: Path | None) -> None:
+    """Print a warning if the state directory is another user's, whose gateway must read the keys."""
+    try:
+        owner = -1 if folder is None else folder.stat().st_uid
+    except OSError:  # there is none yet, or the store reports why it cannot be used
+        return
+    if folder is None or not hasattr(os, "geteuid") or owner == os.geteuid():
+        return
+    user, program = _user_name(owner), Path(sys.argv[0]).absolute()
+    if folder.resolve().is_relative_to("/var/lib/private"):
+        command = _AS_SERVICE.format(user="toolbridge", program=program)
+    else:
+        command = f"sudo -u '{user}' env XDG_STATE_HOME={folder.parent} {program} key …"
+    print(
+        f"toolbridge: {folder} belongs to another user ({user}), whose gateway may be unable to read "
+        f"what this command writes; run it as that user: {command}",
+        file=sys.stderr,
+    )
+
+
+def _user_name(uid: int) -> str:
+    import pwd  # not on Windows
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"#{uid}"  # sudo takes a number in this form
 
 
 class _KeysUnreadable(ToolbridgeError):
