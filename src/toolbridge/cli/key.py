@@ -102,7 +102,7 @@ def _warn_of_owner(folder: Path | None) -> None:
     """Print a warning if the state directory is another user's, whose gateway must read the keys."""
     try:
         owner = -1 if folder is None else folder.stat().st_uid
-    except OSError:  # there is none yet, or the store reports why it cannot be used
+    except OSError:  # the store reports a folder that cannot be used
         return
     if folder is None or not hasattr(os, "geteuid") or owner == os.geteuid():
         return

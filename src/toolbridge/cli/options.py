@@ -58,7 +58,7 @@ def load_with_source(
 ) -> tuple[Config, ConfigSource]:
     """Return the configuration and its file; print why a file is not used.
 
-    For a process that is `unattended`, raise `ConfigError` instead: nobody reads what it prints.
+    For a process that is `unattended`, raise `ConfigError` instead: its warnings are only in a log.
     """
     source = config.choose(args.config)
     if source.refused and unattended:

@@ -247,7 +247,7 @@ def entries_of(
 
 
 def name_of(entry: JsonObject, field: str, where: str, draft: ConfigDraft) -> str:
-    """Return the name of an entry; note one that is no text, and return an empty string."""
+    """Return the name of an entry; an empty string, with a note, if it is missing or not a text."""
     name = text_of(entry, field).strip()
     if not name:
         draft.note(f"{where}.{field}", "must be a text; the entry was not carried")
