@@ -172,3 +172,10 @@ def test_negative_rates_and_empty_addresses_are_rejected(tmp_path, text, fault):
     file.write_text(text)
     with pytest.raises(ConfigError, match=re.escape(fault)):
         config.load(file, env={})
+
+
+def test_a_wrong_flag_is_not_blamed_on_the_file(tmp_path):
+    file = tmp_path / "toolbridge.toml"
+    file.write_text("port = 3000\n")
+    with pytest.raises(ConfigError, match=r"^the command line: port: .*65535"):
+        config.load(file, env={}, flags={"port": 70_000, "host": None})

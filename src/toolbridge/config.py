@@ -277,6 +277,7 @@ def _read_values(
     values = {} if source.path is None else _parse(source.path, source.content)
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     model = given.pop("model", None)
+    _check_alone(given, "the command line")
     values |= settings_from(env) | given
     shown = str(source.path or "the environment or the command line")
     _rename_old(values, shown)
@@ -290,6 +291,12 @@ def _read_values(
     if not source.may_spend:
         _check_spending(loaded, shown)
     return msgspec.structs.replace(loaded, map=follow_map(loaded.map, shown, source.content))
+
+
+def _check_alone(given: Mapping[str, object], source: str) -> None:
+    """Raise for a value that is wrong by itself, so that the file is not blamed for it."""
+    for name, value in given.items():
+        _convert({name: value}, Config, source)
 
 
 def choose(path: Path | None = None, env: Mapping[str, str] = os.environ) -> ConfigSource:

@@ -140,6 +140,18 @@ def test_a_stale_pid_is_forgotten(env, tmp_path):
     assert not (state / "toolbridge.pid").exists()
 
 
+def test_a_background_does_not_start_without_the_file_of_its_directory(env, tmp_path):
+    (tmp_path / "toolbridge.toml").write_text('[map]\ndefault = "demo/demo"\n')
+    done = start(env, "serve", "--background", "--port", "0", cwd=tmp_path)
+    try:
+        assert done.returncode == 1
+        assert f"toolbridge allow {tmp_path / 'toolbridge.toml'}" in done.stderr.decode()
+        assert b"--config FILE" in done.stderr
+        assert run(env, "status").returncode == 3
+    finally:
+        run(env, "stop")
+
+
 def test_a_background_that_cannot_start_shows_why(env, tmp_path):
     (tmp_path / "bad.toml").write_text("prot = 1")
     done = start(env, "serve", "--background", "--config", str(tmp_path / "bad.toml"))

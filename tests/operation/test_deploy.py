@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import textwrap
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,7 +21,7 @@ from tests.operating import Load, ask, config_for, models, until
 from tests.processes import gateway_process
 
 from toolbridge import config
-from toolbridge.cli import COMMANDS, serve
+from toolbridge.cli import COMMANDS, key, serve
 from toolbridge.config import Config
 from toolbridge.environment import models_from, settings_from
 from toolbridge.server import routes
@@ -70,6 +71,23 @@ def test_the_units_of_systemd():
     assert socket["Socket"]["ListenStream"] == f"127.0.0.1:{PORT}"
     assert socket["Socket"]["FileDescriptorName"] == "http"
     assert int(service["Service"]["TimeoutStopSec"]) > Config().stop_grace + Config().drain_delay
+
+
+def test_the_command_for_keys_has_the_user_and_the_state_of_the_unit():
+    service = unit("toolbridge.service")["Service"]
+    guide = (DEPLOY.parent / "docs/guide/team.md").read_text("utf-8")
+    [command] = re.findall(r"\$ sudo (systemd-run .*?)\n```", guide, re.DOTALL)
+    words = shlex.split(command)
+    given = dict(word.split("=", 1) for flag, word in pairwise(words) if flag == "-p")
+    assert given == {name: service[name] for name in given}
+    assert {"User", "DynamicUser", "StateDirectory", "Environment"} <= given.keys()
+    program, *args = words[words.index("/opt/toolbridge/bin/toolbridge") :]
+    assert program == service["ExecStart"].split()[0]
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    key.arguments(parser)
+    assert parser.parse_args(args[1:]).name == "alice"
+    for flag in (f"-p {name}=" for name in given if name != "EnvironmentFile"):
+        assert flag in key._AS_SERVICE
 
 
 def test_systemd_accepts_the_units(tmp_path):
@@ -158,7 +176,7 @@ def test_compose():
 def test_kubernetes(tmp_path):
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
     parts = {part["kind"]: part for part in yaml.safe_load_all(read("kubernetes.yaml"))}
-    assert set(parts) == {"ConfigMap", "Deployment", "Service"}
+    assert set(parts) == {"ConfigMap", "PersistentVolumeClaim", "Deployment", "Service"}
     file = tmp_path / "toolbridge.toml"
     file.write_text(parts["ConfigMap"]["data"]["toolbridge.toml"])
     settings = config.read(config.ConfigSource(file, file.read_bytes()), env={})
@@ -168,6 +186,13 @@ def test_kubernetes(tmp_path):
     mounts = {mount["name"]: mount["mountPath"] for mount in gateway["volumeMounts"]}
     assert args.config.parent == Path(mounts["config"])
     assert mounts["state"] == dict(instructions())["VOLUME"]
+    volumes = {volume.pop("name"): volume for volume in pod["volumes"]}
+    claim = parts["PersistentVolumeClaim"]
+    # Keys and the ledger outlive a pod; a disk for one pod is released before the next one starts.
+    assert volumes["state"] == {"persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}
+    assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
+    assert parts["Deployment"]["spec"]["strategy"] == {"type": "Recreate"}
+    assert parts["Deployment"]["spec"]["replicas"] == 1
     assert pod["terminationGracePeriodSeconds"] > settings.drain_delay + settings.stop_grace
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         get = gateway[probe]["httpGet"]

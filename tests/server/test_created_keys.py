@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import sqlite3
 
@@ -57,7 +58,10 @@ async def test_a_created_key_gets_in_and_others_do_not(state):
         alice = await create("alice")  # while the gateway runs
         assert (await ask(url))[0] == 401
         assert (await ask(url, "wrong"))[0] == 403
-        assert (await ask(url, alice[:-1] + ("a" if alice[-1] != "a" else "b")))[0] == 403
+        status, body, _ = await ask(url, alice[:-1] + ("a" if alice[-1] != "a" else "b"))
+        assert (status, "unknown or revoked" in body["error"]["message"]) == (403, True)
+        assert "toolbridge key create" in body["error"]["message"]
+        assert "started with" not in body["error"]["message"]
         assert (await ask(url, alice))[0] == 200
 
 
@@ -396,6 +400,12 @@ async def test_limits_and_scopes_of_a_key_can_be_changed(state):
         (("create", "alice", "--expires", "2001-01-01"), "past"),
         (("create", "alice", "--expires", "soon"), "date"),
         (("create", "alice", "--concurrency", "0"), "at least 1"),
+        (("create", "alice", "--models", ""), "--models: a pattern is empty"),
+        (("set", "twice", "--routes", "/v1/*", " "), "--routes: a pattern is empty"),
+        (
+            ("create", "alice", "--tokens", "1/day", "--tokens", "2/day"),
+            "--tokens: is given twice per day",
+        ),
         (("create", "twice"), "already"),
         (("revoke", "nobody"), "no key 'nobody'"),
     ],
@@ -406,6 +416,20 @@ async def test_wrong_arguments_are_explained(state, capsys, args, text):
     await create("twice")
     assert await asyncio.to_thread(main, ["key", *args]) == 1
     assert text in capsys.readouterr().err
+
+
+async def test_the_state_of_another_user_is_warned_of(state, capsys):
+    from toolbridge.cli import main
+
+    await create("alice")
+    assert capsys.readouterr().err == ""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a directory to another user")
+    os.chown(state / "toolbridge", 61_234, 61_234)
+    assert await asyncio.to_thread(main, ["key", "list"]) == 0
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"{state / 'toolbridge'} belongs to another user (#61234)" in line
+    assert f"sudo -u '#61234' env XDG_STATE_HOME={state} " in line
 
 
 async def test_a_broken_file_is_reported_by_the_command(state, capsys):

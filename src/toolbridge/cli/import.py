@@ -16,6 +16,7 @@ from toolbridge.config import FILE_NAME
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.printable import printable
 from toolbridge.importers import IMPORTERS, import_source, read_source
+from toolbridge.importers.draft import ConfigDraft
 from toolbridge.importers.write_toml import write_toml
 from toolbridge.routing.providers import find_providers
 from toolbridge.store import private_files
@@ -38,17 +39,25 @@ def run(args: argparse.Namespace) -> int:
         text = args.file.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{args.file} is not UTF-8: {error}") from None
-    gateway, draft = import_source(read_source(text, str(args.file)), args.gateway)
+    name = str(args.file)
+    gateway, draft = import_source(read_source(text, name), args.gateway, name)
+    if not draft:
+        _print_notes(draft)
+        raise ConfigError(f"{name} has no provider and no model that can be carried")
     toml = write_toml(draft, f"Imported from a file of {gateway} by `toolbridge import`.")
     _check(toml, args.path)
     if args.write:
         _write(args.path, toml, force=args.force)
     else:
         sys.stdout.write(toml)
-    for note in draft.notes:
-        print(f"note  {printable(str(note))}", file=sys.stderr)
+    _print_notes(draft)
     print(f"{len(draft.notes)} notes; check the rest with `toolbridge doctor`", file=sys.stderr)
     return 0
+
+
+def _print_notes(draft: ConfigDraft) -> None:
+    for note in draft.notes:
+        print(f"note  {printable(str(note))}", file=sys.stderr)
 
 
 def _check(toml: str, path: Path) -> None:

@@ -9,13 +9,22 @@ import argparse
 import asyncio
 import os
 import re
+import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 
-from toolbridge.accounting.limits_of_keys import MEASURES, KeyLimit, LimitState, parse_limit, shown
+from toolbridge.accounting.limits_of_keys import (
+    MEASURES,
+    KeyLimit,
+    LimitState,
+    Measure,
+    parse_limit,
+    shown,
+)
 from toolbridge.cli import options
 from toolbridge.core.errors import MalformedRequest, ToolbridgeError
 from toolbridge.core.json import JsonObject, dumps
@@ -70,6 +79,7 @@ def _add_grants(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    _warn_of_owner(state_dir(os.environ))
     try:
         return asyncio.run(_with_store(_COMMANDS[args.what], args))
     except StoreUnavailable as error:
@@ -79,6 +89,42 @@ def run(args: argparse.Namespace) -> int:
             "gateway that starts now admits no created key; restore the file from a backup, or remove it and create new keys; if they are "
             "on a server, start it or correct `ledger`"
         ) from None
+
+
+_AS_SERVICE = (
+    "sudo systemd-run --pipe --wait --collect --quiet -p DynamicUser=yes -p User={user} "
+    "-p StateDirectory=toolbridge -p Environment=XDG_STATE_HOME=/var/lib {program} key …"
+)
+"""The command of another service with the same user: only services see `/var/lib/private`."""
+
+
+def _warn_of_owner(folder: Path | None) -> None:
+    """Print a warning if the state directory is another user's, whose gateway must read the keys."""
+    try:
+        owner = -1 if folder is None else folder.stat().st_uid
+    except OSError:  # the store reports a folder that cannot be used
+        return
+    if folder is None or not hasattr(os, "geteuid") or owner == os.geteuid():
+        return
+    user, program = _user_name(owner), Path(sys.argv[0]).absolute()
+    if folder.resolve().is_relative_to("/var/lib/private"):
+        command = _AS_SERVICE.format(user="toolbridge", program=program)
+    else:
+        command = f"sudo -u '{user}' env XDG_STATE_HOME={folder.parent} {program} key …"
+    print(
+        f"toolbridge: {folder} belongs to another user ({user}), whose gateway may be unable to read "
+        f"what this command writes; run it as that user: {command}",
+        file=sys.stderr,
+    )
+
+
+def _user_name(uid: int) -> str:
+    import pwd  # not on Windows
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"#{uid}"  # sudo takes a number in this form
 
 
 class _KeysUnreadable(ToolbridgeError):
@@ -197,11 +243,12 @@ def _granted(record: KeyRecord, args: argparse.Namespace) -> KeyRecord:
     limits = [
         one for one in record.limits if one.what not in cleared and not getattr(args, one.what)
     ]
+    for name, patterns in given.items():
+        if not all(pattern.strip() for pattern in patterns):
+            text = f"a pattern is empty; leave --{name} out to allow all"
+            raise MalformedRequest(text, where=f"--{name}")
     for what in MEASURES:
-        new = {
-            limit.per: limit for limit in (parse_limit(what, t) for t in getattr(args, what) or ())
-        }
-        limits += new.values()
+        limits += _limits_given(what, getattr(args, what) or ())
     concurrency = 0 if "concurrency" in cleared else record.concurrency
     expires = None if "expires" in cleared else record.expires
     if args.concurrency is not None and args.concurrency < 1:
@@ -213,6 +260,16 @@ def _granted(record: KeyRecord, args: argparse.Namespace) -> KeyRecord:
         concurrency=args.concurrency or concurrency,
         expires=_date(args.expires) if args.expires else expires,
     )
+
+
+def _limits_given(what: Measure, texts: Iterable[str]) -> Iterable[KeyLimit]:
+    new: dict[str, KeyLimit] = {}
+    for limit in (parse_limit(what, text) for text in texts):
+        if limit.per in new:
+            text = f"is given twice per {limit.per}; give one amount for each window"
+            raise MalformedRequest(text, where=f"--{what}")
+        new[limit.per] = limit
+    return new.values()
 
 
 def _date(text: str) -> float:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from toolbridge import config
 from toolbridge.config import Config, ConfigSource
+from toolbridge.core.errors import ConfigError
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
@@ -52,9 +53,16 @@ def load(args: argparse.Namespace) -> Config:
     return config.load(args.config, flags=flags(args))
 
 
-def load_with_source(args: argparse.Namespace) -> tuple[Config, ConfigSource]:
-    """Return the configuration and its file; print why a file is not used."""
+def load_with_source(
+    args: argparse.Namespace, *, unattended: bool = False
+) -> tuple[Config, ConfigSource]:
+    """Return the configuration and its file; print why a file is not used.
+
+    For a process that is `unattended`, raise `ConfigError` instead: its warnings are only in a log.
+    """
     source = config.choose(args.config)
+    if source.refused and unattended:
+        raise ConfigError(f"{source.refused}. Or choose the file yourself with --config FILE")
     if source.refused:
         print(f"toolbridge: {source.refused}", file=sys.stderr)
     return config.read(source, flags=flags(args)), source

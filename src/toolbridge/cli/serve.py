@@ -69,7 +69,7 @@ class ServerProcess:
 
 def run(args: argparse.Namespace) -> int:
     inherited = listeners.take_inheritance(os.environ)
-    config, source = options.load_with_source(args)
+    config, source = options.load_with_source(args, unattended=args.background)
     if inherited is None:
         options.warn_of_key(args)
     if args.background:

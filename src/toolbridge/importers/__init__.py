@@ -28,39 +28,47 @@ _MARKS = {
 """The name of a gateway → fields that only its files have at the top."""
 
 
-def import_source(source: JsonObject, gateway: str = "") -> tuple[str, ConfigDraft]:
-    """Return the gateway that `source` belongs to, and its configuration."""
-    gateway = gateway or recognize(source)
+def import_source(
+    source: JsonObject, gateway: str = "", name: str = "the file"
+) -> tuple[str, ConfigDraft]:
+    """Return the gateway that `source` belongs to, and its configuration.
+
+    Raise `ConfigError` with the name of the file, and the place in it, for a file of another shape.
+    """
+    gateway = gateway or recognize(source, name)
     draft = ConfigDraft()
-    IMPORTERS[gateway](source, draft)
-    draft.notes.sort(key=str)
+    try:
+        IMPORTERS[gateway](source, draft)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None
+    draft.notes = sorted(set(draft.notes), key=str)
     return gateway, draft
 
 
-def recognize(source: JsonObject) -> str:
+def recognize(source: JsonObject, name: str = "the file") -> str:
     """Return the gateway that a file belongs to; raise `ConfigError` for any other file."""
     for gateway, marks in _MARKS.items():
         if any(mark in source for mark in marks):
             return gateway
     known = ", ".join(IMPORTERS)
-    raise ConfigError(f"is not a file of {known}; choose one of them with --from", where="FILE")
+    raise ConfigError(f"{name} is not a file of {known}; choose one of them with --from")
 
 
 def read_source(text: str, name: str) -> JsonObject:
     """Return the object in a file; JSON may have comments, YAML needs the extra `import`."""
-    found = _read_yaml(text, name) if name.endswith((".yaml", ".yml")) else _read_json(text)
+    found = _read_yaml(text, name) if name.endswith((".yaml", ".yml")) else _read_json(text, name)
     if not isinstance(found, dict):
         raise ConfigError(f"{name} has no table at the top, as a configuration has")
     return found
 
 
-def _read_json(text: str) -> object:
+def _read_json(text: str, name: str) -> object:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         read = heal(text, level=1, words=False)  # claude-code-router: JSON5, with comments
         if read.hopeless or read.cut or read.open:
-            raise ConfigError(f"is not JSON: {error}", where="FILE") from None
+            raise ConfigError(f"{name} is not JSON: {error}") from None
         return read.value
 
 

@@ -4,10 +4,19 @@ claude-code-router, README: the values of `Router` are `provider,model`; `backgr
 small model of Claude Code, `longContext` above `longContextThreshold` tokens (60000).
 """
 
+import re
 from collections.abc import Mapping
 
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.importers.draft import ConfigDraft, Endpoint, object_of, objects_of, text_of
+from toolbridge.importers.draft import (
+    ConfigDraft,
+    Endpoint,
+    entries_of,
+    name_of,
+    object_of,
+    table_of,
+    text_of,
+)
 
 _TASKS = {
     "image": "images",
@@ -30,11 +39,15 @@ _NOT_NEEDED = ("LOG", "LOG_LEVEL", "NON_INTERACTIVE_MODE", "StatusLine")
 def import_claude_code_router(source: JsonObject, draft: ConfigDraft) -> None:
     """Read a configuration of claude-code-router into `draft`."""
     names: dict[str, str] = {}
-    for number, entry in enumerate(objects_of(source, "Providers")):
-        name = text_of(entry, "name")
-        names[name] = _provider(name, entry, f"Providers.{number}", draft)
-    _routes(object_of(source, "Router"), names, draft)
-    _fallbacks(object_of(source, "fallback"), names, draft)
+    for where, entry in entries_of(source, "Providers", draft):
+        if not (name := name_of(entry, "name", where, draft)):
+            continue
+        if not text_of(entry, "api_base_url"):
+            draft.note(f"{where}.api_base_url", "must be a text; the entry was not carried")
+            continue
+        names[name] = _provider(name, entry, where, draft)
+    _routes(table_of(source, "Router"), names, draft)
+    _fallbacks(table_of(source, "fallback"), names, draft)
     if isinstance(port := source.get("PORT"), int):
         draft.settings["port"] = port
     if host := text_of(source, "HOST"):
@@ -60,8 +73,11 @@ def _provider(name: str, entry: JsonObject, where: str, draft: ConfigDraft) -> s
             elif word not in _BUILT_IN:
                 draft.note(at, f"the transformer {word!r} has no equivalent; not carried")
     url = _base_url(text_of(entry, "api_base_url"))
-    endpoint = Endpoint(name, "", api, url, text_of(entry, "api_key"))
+    usable = re.sub(r"[/,\s]+", "-", name).strip("-")  # an address is `provider/model`
+    endpoint = Endpoint(usable, "", api, url, text_of(entry, "api_key"), keeps_name=True)
     found = draft.provider(endpoint, f"{where}.api_key")
+    if found != name:
+        draft.note(f"{where}.name", f"the provider {name!r} is now named {found!r}")
     models = entry.get("models")
     for model in models if isinstance(models, list) else ():
         limit = limits.get(str(model), limits.get(""))
@@ -86,10 +102,10 @@ def _base_url(url: str) -> str:
 
 
 def _routes(router: JsonObject, names: Mapping[str, str], draft: ConfigDraft) -> None:
-    if default := _address(text_of(router, "default"), names):
+    if default := _address(router.get("default"), names, "Router.default", draft):
         draft.map["default"] = (default,)
     for key, task in _TASKS.items():
-        address = _address(text_of(router, key), names)
+        address = _address(router.get(key), names, f"Router.{key}", draft)
         if not address:
             continue
         rule: dict[str, Json] = {"task": task, "to": address}
@@ -107,13 +123,25 @@ def _routes(router: JsonObject, names: Mapping[str, str], draft: ConfigDraft) ->
 
 def _fallbacks(table: JsonObject, names: Mapping[str, str], draft: ConfigDraft) -> None:
     for key, value in table.items():
-        found = [_address(one, names) for one in value] if isinstance(value, list) else []
-        if key == "default" and "default" in draft.map:
-            draft.map[key] = tuple(dict.fromkeys([*draft.map[key], *filter(None, found)]))
-        else:
-            draft.note(f"fallback.{key}", "only the fallbacks of the default were carried")
+        at = f"fallback.{key}"
+        if key != "default" or "default" not in draft.map:
+            draft.note(at, "only the fallbacks of the default were carried")
+            continue
+        listed = value if isinstance(value, list) else [value]
+        found = [_address(one, names, f"{at}.{n}", draft) for n, one in enumerate(listed)]
+        draft.map[key] = tuple(dict.fromkeys([*draft.map[key], *filter(None, found)]))
 
 
-def _address(value: Json, names: Mapping[str, str]) -> str:
-    provider, comma, model = value.partition(",") if isinstance(value, str) else ("", "", "")
-    return f"{names.get(provider.strip(), provider.strip())}/{model.strip()}" if comma else ""
+def _address(value: Json, names: Mapping[str, str], where: str, draft: ConfigDraft) -> str:
+    """Return the address of `provider,model`; note any other value."""
+    if value is None or value == "":
+        return ""
+    provider, _, model = value.partition(",") if isinstance(value, str) else ("", "", "")
+    provider, model = provider.strip(), model.strip()
+    if not provider or not model:
+        draft.note(where, "must be `provider,model`; not carried")
+        return ""
+    if provider not in names:
+        draft.note(where, f"there is no provider {provider!r} in the new file; not carried")
+        return ""
+    return f"{names[provider]}/{model}"

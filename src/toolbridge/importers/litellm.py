@@ -6,13 +6,18 @@ LiteLLM docs, proxy/configs: a `model_name` with several deployments is balanced
 
 from collections.abc import Mapping
 
+import msgspec
+
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.importers.draft import (
     ConfigDraft,
     Endpoint,
+    entries_of,
     host_name,
+    name_of,
     object_of,
     objects_of,
+    table_of,
     text_of,
 )
 
@@ -49,21 +54,31 @@ _RATES = {
     "cache_creation_input_token_cost": "cache_write",
 }
 _HARMLESS = ("mode", "id", "base_model", "drop_params", "set_verbose", "weight")
+_READ = ("model", "api_base", "base_url", "api_key", "rpm", "custom_llm_provider")
 _PER_MILLION = 1_000_000
+
+
+class _Deployment(msgspec.Struct, frozen=True):
+    """One of the models that a name stands for."""
+
+    model: str
+    weight: float
+    rpm: str
+    """The place of a limit that is the weight; empty for none."""
 
 
 def import_litellm(source: JsonObject, draft: ConfigDraft) -> None:
     """Read a LiteLLM configuration into `draft`."""
-    deployments: dict[str, list[JsonObject]] = {}
-    for number, entry in enumerate(objects_of(source, "model_list")):
-        found = _deployment(entry, f"model_list.{number}", draft)
-        if found is not None:
-            deployments.setdefault(text_of(entry, "model_name"), []).append(found)
+    deployments: dict[str, list[_Deployment]] = {}
+    for where, entry in entries_of(source, "model_list", draft):
+        name = name_of(entry, "model_name", where, draft)
+        if name and (found := _deployment(entry, where, draft)) is not None:
+            deployments.setdefault(name, []).append(found)
     for name, found_here in deployments.items():
         _add(name, found_here, draft)
     for table in ("router_settings", "litellm_settings"):
-        _settings(table, object_of(source, table), draft)
-    general = object_of(source, "general_settings")
+        _settings(table, table_of(source, table), draft)
+    general = table_of(source, "general_settings")
     draft.gateway_key(text_of(general, "master_key"), "general_settings.master_key")
     draft.rest("general_settings", general, ["master_key"])
     if "environment_variables" in source:
@@ -73,12 +88,14 @@ def import_litellm(source: JsonObject, draft: ConfigDraft) -> None:
     draft.rest("", source, [*tables, "environment_variables"])
 
 
-def _deployment(entry: JsonObject, where: str, draft: ConfigDraft) -> JsonObject | None:
-    """Return the model and the weight of a deployment; None if it cannot be carried."""
+def _deployment(entry: JsonObject, where: str, draft: ConfigDraft) -> _Deployment | None:
+    """Return a deployment; None if it cannot be carried."""
     params, info = object_of(entry, "litellm_params"), object_of(entry, "model_info")
     at = f"{where}.litellm_params"
     prefix, slash, model = text_of(params, "model").partition("/")
-    if not slash:  # LiteLLM finds the provider of a name without a prefix in its own table
+    if given := text_of(params, "custom_llm_provider"):
+        prefix, model = given, text_of(params, "model").removeprefix(f"{given}/")
+    elif not slash:  # LiteLLM finds the provider of a name without a prefix in its own table
         prefix, model = _vendor(prefix), prefix
     base = PROVIDERS.get(prefix, "")
     if not base:
@@ -90,12 +107,22 @@ def _deployment(entry: JsonObject, where: str, draft: ConfigDraft) -> JsonObject
         return None
     address = f"{draft.provider(_endpoint(base, params), f'{at}.api_key')}/{model}"
     draft.model(address, _facts(params, info))
-    known = (*_CLOUD_FIELDS, *_RATES, *_HARMLESS, "model", "api_base", "base_url", "api_key")
+    known = (*_CLOUD_FIELDS, *_RATES, *_HARMLESS, *_READ)
     draft.rest(at, params, known)
     draft.rest(f"{where}.model_info", info, (*_FACTS, *_RATES, *_HARMLESS, "max_tokens"))
     draft.rest(where, entry, ("model_name", "litellm_params", "model_info"))
+    return _weighted(address, params, at, draft)
+
+
+def _weighted(address: str, params: JsonObject, at: str, draft: ConfigDraft) -> _Deployment:
+    rpm = f"{at}.rpm" if "rpm" in params else ""
+    if "weight" in params and rpm:
+        draft.note(rpm, "has no equivalent; not carried")
+        rpm = ""
     weight = params.get("weight") or params.get("rpm") or 1
-    return {"model": address, "weight": weight if isinstance(weight, int | float) else 1}
+    if not isinstance(weight, int | float) or weight <= 0:
+        weight = 1
+    return _Deployment(address, weight, rpm)
 
 
 def _endpoint(base: str, params: JsonObject) -> Endpoint:
@@ -115,15 +142,20 @@ def _endpoint(base: str, params: JsonObject) -> Endpoint:
     return Endpoint(base, base, "", url, key, tuple(sorted(more.items())))
 
 
+_VENDORS = {
+    "text-embedding-00": "vertex_ai", "text-multilingual-embedding": "vertex_ai", "gemini": "vertex_ai",
+    "claude": "anthropic", "command": "cohere", "embed-": "cohere", "rerank": "cohere",
+    **dict.fromkeys(
+        ("gpt-", "chatgpt-", "o1", "o3", "o4", "codex-", "computer-use-", "text-embedding-", "ft:",
+         "text-davinci", "davinci-", "babbage-", "dall-e", "whisper-", "tts-", "omni-moderation"),
+        "openai",
+    ),
+}  # fmt: skip
+"""How a name begins → LiteLLM's prefix (`model_prices_and_context_window.json`); the first decides."""
+
+
 def _vendor(model: str) -> str:
-    starts = {
-        "gpt-": "openai",
-        "o1": "openai",
-        "o3": "openai",
-        "o4": "openai",
-        "claude": "anthropic",
-    }
-    return next((vendor for start, vendor in starts.items() if model.startswith(start)), "")
+    return next((vendor for start, vendor in _VENDORS.items() if model.startswith(start)), "")
 
 
 def _facts(params: JsonObject, info: JsonObject) -> dict[str, Json]:
@@ -137,26 +169,32 @@ def _facts(params: JsonObject, info: JsonObject) -> dict[str, Json]:
     return {**facts, "rates": rates} if rates else facts
 
 
-def _add(name: str, deployments: list[JsonObject], draft: ConfigDraft) -> None:
+def _add(name: str, deployments: list[_Deployment], draft: ConfigDraft) -> None:
     """Map a name to its deployment; several share its conversations."""
-    first = text_of(deployments[0], "model")
+    first, shared = deployments[0].model, len(deployments) > 1
     if "*" in name:
         draft.note(f"model_list ({name})", f"add `default = {first!r}` under [map] for other names")
         return
+    for one in filter(lambda one: one.rpm, deployments):
+        used = (
+            "is the weight of the deployment; the limit itself was"
+            if shared
+            else "has no equivalent;"
+        )
+        draft.note(one.rpm, f"{used} not carried")
     draft.map[name] = (first,)
-    if len(deployments) > 1:
-        to: list[Json] = [*deployments]
+    if shared:
+        to: list[Json] = [{"model": one.model, "weight": one.weight} for one in deployments]
         draft.routes.append({"model": name, "to": to})
 
 
 def _settings(where: str, table: JsonObject, draft: ConfigDraft) -> None:
     for alias, value in object_of(table, "model_group_alias").items():
         named = text_of(value, "model") if isinstance(value, dict) else value
-        if isinstance(named, str):
-            draft.map[alias] = (named,)
-    for entry in objects_of(table, "fallbacks"):
+        _alias(alias, named, f"{where}.model_group_alias.{alias}", draft)
+    for at, entry in entries_of(table, "fallbacks", draft, where):
         for name, others in entry.items():
-            _fall_back(name, others, f"{where}.fallbacks", draft)
+            _fall_back(name, others, f"{at}.{name}", draft)
     if table.get("routing_strategy") not in {None, "simple-shuffle"}:
         text = "conversations are shared by weight and stay with their model"
         draft.note(f"{where}.routing_strategy", text)
@@ -164,12 +202,63 @@ def _settings(where: str, table: JsonObject, draft: ConfigDraft) -> None:
     draft.rest(where, table, known)
 
 
-def _fall_back(name: str, others: Json, where: str, draft: ConfigDraft) -> None:
-    found = (
-        [other for other in others if isinstance(other, str)] if isinstance(others, list) else []
-    )
-    if name not in draft.map or any(route.get("model") == name for route in draft.routes):
-        draft.note(where, f"the fallbacks of {name!r} were not carried: it has several deployments")
+def _alias(alias: str, named: Json, where: str, draft: ConfigDraft) -> None:
+    """Give a name a second one; a rule for the name is for both."""
+    if not isinstance(named, str) or named not in draft.map:
+        draft.note(where, f"there is no model {named!r} in the new file; not carried")
         return
-    addresses = [address for other in found for address in draft.map.get(other, (other,))]
-    draft.map[name] = tuple(dict.fromkeys([*draft.map[name], *addresses]))
+    draft.map[alias] = (named,)
+    if route := _route_of(named, draft):
+        names = route["model"]
+        route["model"] = [*names, alias] if isinstance(names, list) else [names, alias]
+
+
+def _fall_back(name: str, others: Json, where: str, draft: ConfigDraft) -> None:
+    if name not in draft.map:
+        draft.note(where, f"there is no model {name!r} in the new file; not carried")
+        return
+    found: list[str] = []
+    for other in others if isinstance(others, list) else []:
+        prefix, _, model = other.partition("/") if isinstance(other, str) else ("", "", "")
+        if isinstance(other, str) and other not in draft.map and model and prefix in PROVIDERS:
+            found.append(f"{PROVIDERS[prefix]}/{model}")  # served by a pattern such as `openai/*`
+        elif not isinstance(other, str) or other not in draft.map:
+            draft.note(
+                where, f"there is no model {other!r} in the new file; this one was not carried"
+            )
+        elif shared := _shares(_route_of(other, draft)):
+            draft.note(
+                where, f"the deployments of {other!r} are tried in order, without their weights"
+            )
+            found += [model for model, _ in shared]
+        else:
+            found += draft.map[other]
+    draft.map[name] = tuple(dict.fromkeys([*draft.map[name], *found]))
+    if route := _route_of(name, draft):
+        route["to"] = _with_chains(name, _shares(route), found, draft)
+
+
+def _with_chains(
+    name: str, shares: list[tuple[str, Json]], fallbacks: list[str], draft: ConfigDraft
+) -> list[Json]:
+    """Return the targets of a rule, each followed by the fallbacks: a name of the map for each."""
+    to: list[Json] = []
+    for number, (model, weight) in enumerate(shares, 1):
+        chain = draft.free_name(f"{name}-{number}")
+        draft.map[chain] = tuple(dict.fromkeys([model, *fallbacks]))
+        to.append({"model": chain, "weight": weight})
+    return to
+
+
+def _route_of(name: str, draft: ConfigDraft) -> dict[str, Json]:
+    """Return the rule for a name; an empty one if it has none."""
+    for route in draft.routes:
+        names = route["model"]
+        if name == names or (isinstance(names, list) and name in names):
+            return route
+    return {}
+
+
+def _shares(route: JsonObject) -> list[tuple[str, Json]]:
+    """Return the models of a rule with their weights."""
+    return [(text_of(one, "model"), one.get("weight", 1)) for one in objects_of(route, "to")]

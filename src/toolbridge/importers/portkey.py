@@ -4,11 +4,22 @@ Portkey docs, ai-gateway/configs: the modes are `single`, `fallback`, `loadbalan
 `override_params.model` is the model of a target.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import product
+from math import prod
+
+import msgspec
 
 from toolbridge import providers
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.importers.draft import ConfigDraft, Endpoint, object_of, objects_of, text_of
+from toolbridge.importers.draft import (
+    ConfigDraft,
+    Endpoint,
+    entries_of,
+    object_of,
+    table_of,
+    text_of,
+)
 
 PROVIDERS: Mapping[str, str] = {
     "azure-openai": "azure", "fireworks-ai": "fireworks", "mistral-ai": "mistral",
@@ -16,11 +27,21 @@ PROVIDERS: Mapping[str, str] = {
 }  # fmt: skip
 """Portkey's name → the built-in provider, where they differ."""
 _TARGET = ("provider", "api_key", "custom_host", "override_params", "weight", "name", "id")
+_STRATEGY = ("mode", "conditions", "default")
+_MOST_CHAINS = 32
+"""Chains of one strategy; a chain of shared targets has a chain for each combination."""
 
 
 def import_portkey(source: JsonObject, draft: ConfigDraft) -> None:
     """Read a configuration of Portkey into `draft`."""
     _Importer(draft).top(source)
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    """One of the chains that share the conversations."""
+
+    chain: tuple[str, ...]
+    weight: float = 1
 
 
 class _Importer:
@@ -29,77 +50,114 @@ class _Importer:
 
     def top(self, source: JsonObject) -> None:
         """Read the outermost strategy, which serves every request."""
-        mode = self._mode(source)
-        if mode == "conditional":
+        if self._mode(source) == "conditional":
             self._conditions(source)
-        elif mode == "loadbalance":
-            self._share(source, "", {})
-        elif addresses := self._chain(source, ""):
-            self._draft.map["default"] = addresses
+        else:
+            self._default(source, "")
         if "retry" in source:
             self._draft.note("retry", "set `retries` in the table of each provider; not carried")
         self._draft.rest("", source, (*_TARGET, "strategy", "targets", "retry"))
 
     def _mode(self, table: JsonObject) -> str:
-        return text_of(object_of(table, "strategy"), "mode") or "single"
+        return text_of(table_of(table, "strategy"), "mode") or "single"
 
     def _conditions(self, source: JsonObject) -> None:
-        strategy = object_of(source, "strategy")
+        strategy = table_of(source, "strategy")
         targets = {
-            text_of(target, "name"): (target, f"targets.{number}")
-            for number, target in enumerate(objects_of(source, "targets"))
+            text_of(target, "name"): (target, at)
+            for at, target in entries_of(source, "targets", self._draft)
         }
-        for number, condition in enumerate(objects_of(strategy, "conditions")):
-            at = f"strategy.conditions.{number}"
+        for at, condition in entries_of(strategy, "conditions", self._draft, "strategy"):
             names = _model_condition(object_of(condition, "query"))
             target = targets.get(text_of(condition, "then"))
-            if not names or target is None:
-                self._draft.note(at, "only a condition on `params.model` can be carried")
-                continue
-            self._share(*target, {"model": names[0] if len(names) == 1 else [*names]})
-        default = targets.get(text_of(strategy, "default"))
-        if default is not None and (addresses := self._chain(*default)):
-            self._draft.map["default"] = addresses
+            if not names:
+                text = "only `$eq` and `$in` of `params.model` can be carried; not carried"
+                self._draft.note(f"{at}.query", text)
+            elif target is None:
+                text = f"there is no target {text_of(condition, 'then')!r}; not carried"
+                self._draft.note(f"{at}.then", text)
+            else:
+                self._share(*target, {"model": names[0] if len(names) == 1 else [*names]})
+        if default := targets.get(text_of(strategy, "default")):
+            self._default(*default)
+
+    def _default(self, table: JsonObject, where: str) -> None:
+        """Serve every other request: by the map, or by a rule without conditions."""
+        choices = self._choices(table, where)
+        if len(choices) == 1:
+            self._draft.map["default"] = choices[0].chain
+        elif choices:
+            self._draft.routes.append({"to": self._weighted(choices, table)})
 
     def _share(self, table: JsonObject, where: str, rule: dict[str, Json]) -> None:
         """Add a rule to one target, or to several with weights."""
-        if self._mode(table) != "loadbalance":
-            if address := self._one(table, where):
-                self._draft.routes.append({**rule, "to": address})
-            return
-        to: list[Json] = []
-        for at, target in _targets(table, where):
-            if address := self._one(target, at):
-                weight = target.get("weight", 1)
-                if isinstance(weight, int | float) and weight > 0:
-                    to.append({"model": address, "weight": weight})
-        if to:
-            self._draft.routes.append({**rule, "to": to})
+        choices = self._choices(table, where)
+        if len(choices) == 1:
+            self._draft.routes.append({**rule, "to": self._name(choices[0].chain, table)})
+        elif choices:
+            self._draft.routes.append({**rule, "to": self._weighted(choices, table)})
 
-    def _one(self, table: JsonObject, where: str) -> str:
-        """Return an address for a target; a chain becomes a name of the map."""
-        addresses = self._chain(table, where)
-        if len(addresses) < 2:
-            return addresses[0] if addresses else ""
+    def _weighted(self, choices: Sequence[_Choice], table: JsonObject) -> list[Json]:
+        return [
+            {"model": self._name(choice.chain, table), "weight": choice.weight}
+            for choice in choices
+        ]
+
+    def _name(self, chain: tuple[str, ...], table: JsonObject) -> str:
+        """Return an address; a chain becomes a name of the map."""
+        if len(chain) == 1:
+            return chain[0]
+        for name, known in self._draft.map.items():
+            if known == chain and name != "default":
+                return name
         name = text_of(table, "name") or f"fallback-{len(self._draft.map) + 1}"
-        self._draft.map[name] = addresses
+        name = self._draft.free_name(name)
+        self._draft.map[name] = chain
         return name
 
-    def _chain(self, table: JsonObject, where: str) -> tuple[str, ...]:
-        """Return the addresses of a target, in the order in which they are tried."""
+    def _choices(self, table: JsonObject, where: str) -> list[_Choice]:
+        """Return the chains of a target with their weights: those of all targets below it."""
         if "targets" not in table:
             address = self._address(table, where)
-            return (address,) if address else ()
+            return [_Choice((address,))] if address else []
         mode = self._mode(table)
-        below = _targets(table, where)
+        self._draft.rest(_join(where, "strategy"), object_of(table, "strategy"), _STRATEGY)
+        below = entries_of(table, "targets", self._draft, where)
+        if mode == "loadbalance":
+            return self._balanced(below)
         if mode not in {"fallback", "single"}:
-            text = f"{mode!r} inside another strategy was not carried; its first target is used"
-            self._draft.note(_join(where, "strategy"), text)
-        if mode != "fallback":
-            below = below[:1]
-        self._draft.rest(_join(where, "strategy"), object_of(table, "strategy"), ("mode",))
-        found = [address for at, target in below for address in self._chain(target, at)]
-        return tuple(dict.fromkeys(found))
+            text = f"{mode!r} was not carried here; its first target is used"
+            self._draft.note(_join(where, "strategy.mode"), text)
+        found = [self._choices(one, at) for at, one in (below if mode == "fallback" else below[:1])]
+        return self._in_order([choices for choices in found if choices], where)
+
+    def _balanced(self, targets: Sequence[tuple[str, JsonObject]]) -> list[_Choice]:
+        """Return the choices of all targets, each with its part of the target's weight."""
+        found: list[_Choice] = []
+        for at, target in targets:
+            weight = target.get("weight", 1)
+            if isinstance(weight, int | float) and weight > 0:
+                choices = self._choices(target, at)
+                total = sum(choice.weight for choice in choices)
+                part = weight if len(choices) == 1 else weight / total if total else 0
+                found += [_Choice(c.chain, _rounded(c.weight * part)) for c in choices]
+        return found
+
+    def _in_order(self, steps: Sequence[list[_Choice]], where: str) -> list[_Choice]:
+        """Return a chain for each combination of the choices of several steps."""
+        if prod(map(len, steps)) > _MOST_CHAINS:
+            text = f"more than {_MOST_CHAINS} combinations; the first target of each part is used"
+            self._draft.note(_join(where, "targets"), text)
+            steps = [step[:1] for step in steps]
+        return [
+            _Choice(
+                tuple(dict.fromkeys(address for choice in parts for address in choice.chain)),
+                _rounded(prod(choice.weight for choice in parts))
+                if len(steps) > 1
+                else parts[0].weight,
+            )
+            for parts in (product(*steps) if steps else ())
+        ]
 
     def _address(self, target: JsonObject, where: str) -> str:
         params = object_of(target, "override_params")
@@ -139,9 +197,8 @@ def _with_key(endpoint: Endpoint, key: str) -> Endpoint:
     return Endpoint(endpoint.name, endpoint.base, endpoint.api, endpoint.url, key)
 
 
-def _targets(table: JsonObject, where: str) -> list[tuple[str, JsonObject]]:
-    found = objects_of(table, "targets")
-    return [(_join(where, f"targets.{number}"), target) for number, target in enumerate(found)]
+def _rounded(weight: float) -> float:
+    return weight if isinstance(weight, int) else max(round(weight, 6), 0.000001)
 
 
 def _model_condition(query: JsonObject) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from toolbridge.core.errors import ConfigError, NotAllowed, Unauthenticated
 from toolbridge.policy.key_scopes import check_route
 from toolbridge.server.created_keys import CreatedKeys
 from toolbridge.server.http import IncomingRequest
+from toolbridge.store.keys import PREFIX
 from toolbridge.upstream.hosts import host_of, host_of_origin, is_loopback
 
 OWN_KEY = "x-toolbridge-key"
@@ -19,6 +20,11 @@ OWN_KEY = "x-toolbridge-key"
 _WRONG = (
     "the key is wrong; send the key that the gateway was started with (as x-toolbridge-key, if the "
     "request carries a login for the provider)"
+)
+
+_UNKNOWN = (
+    "this key is unknown or revoked: the gateway has no such key now. Ask the operator of the gateway for "
+    "a new one, who creates it with `toolbridge key create NAME`"
 )
 
 
@@ -64,7 +70,8 @@ class Guard:
             return
         record = self._created.find(shown)
         if record is None:
-            raise NotAllowed(_WRONG)
+            created = any(key.startswith(PREFIX) for key in shown)
+            raise NotAllowed(_UNKNOWN if created else _WRONG)
         check_route(record.name, record.scopes, request.path)
         request.caller, request.access = f"key:{record.id}", record
 
