@@ -232,6 +232,7 @@ class Gateway:
         if request.extra.get(LOAD) is True and not turn.same_api:
             return KnownAnswer(_loaded(request))
         turn.counted = turn.kept.estimate = counted = self.router.admit(request, route)
+        turn.kept.estimates[route.address] = counted
         turn.asked = AnswerContext(asked, turn.entry.at, counted.shown)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         headers = self.client_headers.of(exchange, route.provider_config, codec.name)
