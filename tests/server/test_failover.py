@@ -287,6 +287,19 @@ async def test_death_at_every_byte_gives_one_whole_answer_or_an_error_at_the_end
     assert {"second", "error"} <= outcomes
 
 
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("status", [529, 400])
+async def test_no_warning_names_a_model_that_did_not_answer(status, stream):
+    async with (
+        model_server(fails(529)) as first,
+        model_server(fails(status)) as second,
+        gateway(two(first.url, second.url)) as (here, _),
+    ):
+        reply, said = await ask(here, stream=stream)
+    assert "answered instead" not in reply.headers.get("x-toolbridge-warning", "") + said
+    assert reply.headers["x-toolbridge-tried"].startswith("a/x overload (529); b/y ")
+
+
 async def test_a_stall_before_the_first_content_ends_at_the_first_byte_timeout():
     async with (
         model_server(stalls) as first,

@@ -153,7 +153,7 @@ class Gateway:
             await self._serve(turn, chain)
         except ToolbridgeError as error:
             if len(chain.tried) > 1:
-                turn.note_tried(chain.tried)
+                turn.note_failed(chain.tried)
             passed = turn.passed
             own_words = passed.rejection if passed and error is chain.last_error else None
             if own_words is not None and not exchange.status:
