@@ -417,6 +417,7 @@ async def test_a_keep_alive_before_the_failure_still_gives_one_answer(api, passt
     ):  # fmt: skip
         reply, said = await ask(here, api)
     assert reply.status == 200
+    assert "x-toolbridge-model" not in reply.headers  # it was sent before b/y was asked
     assert text_of(said) == "hello"
     assert said.count("event: message_start") <= 1
     assert said.count("event: response.created") <= 1

@@ -340,6 +340,7 @@ class Gateway:
         encoder = turn.codec.stream_encoder(turn.asked)
         writer = TurnWriter(turn, encoder)
         reply = self._reply(turn, writer)
+        reply.may_change_model = lambda: chain.attempts.has_next
         fold = Fold()
         turn.follow(fold)
         last: ev.Event | None = None
