@@ -179,3 +179,30 @@ def test_a_wrong_flag_is_not_blamed_on_the_file(tmp_path):
     file.write_text("port = 3000\n")
     with pytest.raises(ConfigError, match=r"^the command line: port: .*65535"):
         config.load(file, env={}, flags={"port": 70_000, "host": None})
+
+
+@pytest.mark.parametrize(
+    ("text", "env", "flags", "fault"),
+    [
+        ('key = ""\n', {}, {}, "t.toml: key: the key is empty"),
+        ('key = " "\n', {}, {}, "t.toml: key: the key is empty"),
+        ("", {"TOOLBRIDGE_KEY": ""}, {}, "TOOLBRIDGE_KEY: the key is empty"),
+        ("", {"CLAUDE_BRIDGE_API_KEY": ""}, {}, "CLAUDE_BRIDGE_API_KEY: the key is empty"),
+        ('key = "k"\n', {"TOOLBRIDGE_KEY": "k"}, {"key": ""}, "--api-key: the key is empty"),
+        ('key = "k"\n', {"TOOLBRIDGE_KEY": " "}, {}, "TOOLBRIDGE_KEY: the key is empty"),
+        ('key = ""\n', {"TOOLBRIDGE_KEY": "k"}, {}, ""),
+        ('key = ""\n', {}, {"key": "k"}, ""),
+        ('key = "k"\n', {"TOOLBRIDGE_KEY": ""}, {}, ""),
+        ("", {"TOOLBRIDGE_KEY": "", "TOOLBRIDGE_API_KEY": "k"}, {"key": None}, ""),
+    ],
+)
+def test_an_empty_key_is_an_error_unless_another_one_is_used(tmp_path, text, env, flags, fault):
+    file = tmp_path / "t.toml"
+    file.write_text(text)
+    if not fault:
+        assert config.load(file, env=env, flags=flags).key == "k"
+        return
+    with pytest.raises(ConfigError) as raised:
+        config.load(file, env=env, flags=flags)
+    assert fault in str(raised.value)
+    assert "leave it out to require none" in str(raised.value)

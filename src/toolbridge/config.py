@@ -19,7 +19,13 @@ from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.secret_patterns import is_secret_name
 from toolbridge.core.server_tools import ServerToolKind
-from toolbridge.environment import key_variable, models_from, secret, settings_from
+from toolbridge.environment import (
+    empty_key_variable,
+    key_variable,
+    models_from,
+    secret,
+    settings_from,
+)
 from toolbridge.map_settings import MapValue, follow_map
 from toolbridge.policy.routing_rules import RoutingRule
 from toolbridge.server_settings import (
@@ -263,6 +269,23 @@ def read(
         raise _with_line(error, source) from None
 
 
+def _check_key(
+    values: Mapping[str, object], env: Mapping[str, str], given: Mapping[str, object], file: str
+) -> None:
+    """Raise `ConfigError` for an empty key: a gateway without a key must not start by mistake."""
+    variable = empty_key_variable(env)
+    if "key" in given:
+        where, key = "--api-key", given["key"]
+    elif "key" in settings_from(env) and not variable:
+        return
+    elif "key" in values and not env.get(variable):
+        where, key = f"{file}: key", values["key"]
+    else:
+        where, key = variable, "" if variable else None
+    if isinstance(key, str) and not key.strip():
+        raise ConfigError(f"{where}: the key is empty; give a key, or leave it out to require none")
+
+
 def _with_line(error: ConfigError, source: ConfigSource) -> ConfigError:
     """Return the error with the line of the setting that it names, if the file has it."""
     text = str(error)
@@ -278,6 +301,7 @@ def _read_values(
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     model = given.pop("model", None)
     _check_alone(given, "the command line")
+    _check_key(values, env, given, str(source.path))
     values |= settings_from(env) | given
     shown = str(source.path or "the environment or the command line")
     _rename_old(values, shown)

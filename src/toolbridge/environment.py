@@ -49,6 +49,14 @@ def settings_from(env: Mapping[str, str]) -> dict[str, object]:
     return values
 
 
+def empty_key_variable(env: Mapping[str, str]) -> str:
+    """Return the variable that gives an empty key of the gateway; "" if none does."""
+    variables = _SETTINGS["key"]
+    if any(env.get(variable, "").strip() for variable in variables):
+        return ""
+    return next((variable for variable in variables if variable in env), "")
+
+
 def models_from(env: Mapping[str, str]) -> dict[str, str]:
     """Return the names of the map that variables set."""
     return {name: env[variable] for name, variable in _MODELS.items() if env.get(variable)}

@@ -190,6 +190,44 @@ async def test_the_commands_reload_and_restart(tmp_path):
         assert stopped.stdout.startswith("stopped")
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_the_commands_say_what_applies_a_changed_port(tmp_path, workers):
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "OLLAMA_HOST": "127.0.0.1:1"}
+
+    def run(*words: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-m", "toolbridge", *words]
+        return subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+        )
+
+    async with models("a") as [(_, first)]:
+        file = tmp_path / "t.toml"
+        before = ("port = 0", f"workers = {workers}")
+        file.write_text(config_for(first, *before))
+        started = await asyncio.to_thread(run, "serve", "--background", "--config=t.toml")
+        assert started.returncode == 0, started.stderr
+        try:
+            url = started.stdout.split()[4]
+            rewrite(file, config_for(first, "port = 1", "workers = 3", "store_bytes = 2000000"))
+            reloaded = await asyncio.to_thread(run, "reload")
+            assert reloaded.returncode == 0
+            stop = "run `toolbridge stop` and `toolbridge serve` to apply: port, workers"
+            assert stop in reloaded.stdout
+            assert "run `toolbridge restart` to apply: store_bytes" in reloaded.stdout
+            for _ in range(2):
+                refused = await asyncio.to_thread(run, "restart")
+                assert refused.returncode == 1, refused.stdout
+                assert stop in refused.stdout
+            assert await ask(url) == "a end"
+            rewrite(file, config_for(first, *before, "store_bytes = 2000000"))
+            replaced = await asyncio.to_thread(run, "restart")
+            assert replaced.returncode == 0, replaced.stdout
+            reloaded = await asyncio.to_thread(run, "reload")
+            assert "to apply" not in reloaded.stdout
+        finally:
+            await asyncio.to_thread(run, "stop")
+
+
 # ── SIGTERM ──────────────────────────────────────────────────────────────────
 
 

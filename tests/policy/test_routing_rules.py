@@ -5,8 +5,9 @@ from collections import Counter
 import msgspec
 import pytest
 
-from toolbridge import config
+from toolbridge import codecs, config
 from toolbridge.core.errors import ConfigError
+from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Image, Request, Result, Text, Think, Turn
 from toolbridge.policy.routing_rules import (
     LONG_CONTEXT,
@@ -81,10 +82,40 @@ def test_the_traits_of_a_request():
         Think(mode="on", budget=5): True,
         Think(effort="minimal"): False,
         Think(effort="high"): True,
+        Think(mode="on", effort="minimal"): False,
+        Think(mode="auto", effort="none"): False,
+        Think(mode="auto", effort="low"): True,
+        Think(mode="on", budget=5, effort="minimal"): True,
     }
     for think, expected in thinking.items():
         asked = msgspec.structs.replace(seen, think=think)
         assert traits_of(asked, {}).thinking is expected, think
+
+
+CHAT = [{"role": "user", "content": "x"}]
+GEMINI = [{"role": "user", "parts": [{"text": "x"}]}]
+
+
+@pytest.mark.parametrize(
+    ("api", "body"),
+    [
+        ("anthropic", lambda effort: {"model": "m", "max_tokens": 9, "messages": CHAT, "output_config": {"effort": effort}}),
+        ("openai_chat", lambda effort: {"model": "m", "messages": CHAT, "reasoning_effort": effort}),
+        ("openai_responses", lambda effort: {"model": "m", "input": "x", "reasoning": {"effort": effort}}),
+        ("openai_responses", lambda effort: {"model": "m", "input": "x", "reasoning": {"effort": effort, "summary": "auto"}}),
+        ("gemini", lambda effort: {"contents": GEMINI, "generationConfig": {"thinkingConfig": {"thinkingLevel": effort}}}),
+        ("gemini", lambda effort: {"contents": GEMINI, "generationConfig": {"thinkingConfig": {"thinkingLevel": effort, "includeThoughts": True}}}),
+    ],
+)  # fmt: skip
+def test_an_effort_counts_as_thinking_alike_in_every_api(api, body):
+    efforts = {"none": False, "minimal": False, "unheard-of": False, "low": True, "high": True}
+    found = {
+        effort: traits_of(
+            codecs.load(api).decode_request(dump_bytes(body(effort)), model="m", stream=False), {}
+        ).thinking
+        for effort in efforts
+    }
+    assert found == efforts
 
 
 # ── weights ──

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 from tests.peers import bridged, gateway, line_of, model_server, replay, whole
 
+from toolbridge.cli.explain import lines_of
 from toolbridge.config import Config, ProviderConfig
 from toolbridge.server.kept_requests import KeptRequests
 
@@ -109,6 +110,40 @@ async def test_attempts_are_shown_with_their_reasons():
     assert re.fullmatch(r"sent again after [\d.]+ s", first["then"])
     assert second["status"] == 200
     assert "problem" not in second
+
+
+async def test_every_attempt_of_a_chain_names_its_model_and_what_followed():
+    async def busy(_, line):
+        await whole(line, {"error": {"message": "busy"}}, 503)
+
+    async with model_server(busy) as one, model_server(busy) as other:
+        last = model_server(replay(line_of("Hi", done=True)))
+        async with last as third:
+            providers = {
+                name: ProviderConfig(api="ollama", url=server.url, retries=0)
+                for name, server in {"a": one, "b": other, "c": third}.items()
+            }
+            chain = {"default": ("a/x", "b/x", "c/x"), "none": ("a/x", "b/x")}
+            config = Config(log="off", map=chain, providers=providers)
+            async with gateway(config) as (url, _):
+                id, status = await post(url, asked())
+                _, found = await get(url, id)
+                failed, _ = await post(url, asked() | {"model": "none"})
+                _, nobody = await get(url, failed)
+    assert status == 200
+    attempts = found["route"]["attempts"]
+    assert [one["model"] for one in attempts] == ["a/x", "b/x", "c/x"]
+    assert attempts[0]["then"] == "the request was sent to b/x, the next model of the chain"
+    assert attempts[1]["then"] == "the request was sent to c/x, the next model of the chain"
+    assert "then" not in attempts[2]
+    thens = [one["then"] for one in nobody["route"]["attempts"]]
+    assert thens == [
+        "the request was sent to b/x, the next model of the chain",
+        "the error was returned to the client",
+    ]
+    lines = "\n".join(lines_of(found, lambda _, text: text))
+    assert "attempt 1 of a/x at " in lines
+    assert "attempt 3 of c/x at " in lines
 
 
 async def test_the_prefix_names_the_first_change_since_the_last_turn():

@@ -287,6 +287,19 @@ async def test_death_at_every_byte_gives_one_whole_answer_or_an_error_at_the_end
     assert {"second", "error"} <= outcomes
 
 
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("status", [529, 400])
+async def test_no_warning_names_a_model_that_did_not_answer(status, stream):
+    async with (
+        model_server(fails(529)) as first,
+        model_server(fails(status)) as second,
+        gateway(two(first.url, second.url)) as (here, _),
+    ):
+        reply, said = await ask(here, stream=stream)
+    assert "answered instead" not in reply.headers.get("x-toolbridge-warning", "") + said
+    assert reply.headers["x-toolbridge-tried"].startswith("a/x overload (529); b/y ")
+
+
 async def test_a_stall_before_the_first_content_ends_at_the_first_byte_timeout():
     async with (
         model_server(stalls) as first,
@@ -298,18 +311,60 @@ async def test_a_stall_before_the_first_content_ends_at_the_first_byte_timeout()
     assert reply.headers["x-toolbridge-tried"] == "a/x connection (timed_out)"
 
 
+WHOLE = {
+    "openai_responses": {
+        "id": "resp_1",
+        "object": "response",
+        "status": "completed",
+        "model": "x",
+        "output": [
+            {
+                "id": "msg_1",
+                "type": "message",
+                "role": "assistant",
+                "status": "completed",
+                "content": [{"type": "output_text", "text": "hello", "annotations": []}],
+            }
+        ],
+        "usage": {"input_tokens": 3, "output_tokens": 1, "total_tokens": 4},
+    },
+    "gemini": {
+        "candidates": [
+            {
+                "index": 0,
+                "content": {"role": "model", "parts": [{"text": "hello"}]},
+                "finishReason": "STOP",
+            }
+        ]
+    },
+    "ollama": {
+        "model": "x",
+        "created_at": "2026-01-01T00:00:00Z",
+        "message": {"role": "assistant", "content": "hello"},
+        "done": True,
+        "done_reason": "stop",
+    },
+}
+"""Whole answers of the APIs that `says` does not have."""
+
+
 @pytest.mark.parametrize("client", list(ASKS))
-@pytest.mark.parametrize("api", ["anthropic", "openai_chat"])
+@pytest.mark.parametrize("api", list(ASKS))
 async def test_the_first_byte_timeout_does_not_apply_to_a_whole_answer(api, client):
     scripted = says(api, "hello")
 
     async def slow(heard: Heard, line: Line) -> None:
         if heard.method == "POST" and heard.path != "/api/show":
-            await asyncio.sleep(0.5)
-        await scripted(heard, line)
+            await asyncio.sleep(0.2)
+        if api not in WHOLE:
+            await scripted(heard, line)
+            return
+        assert not heard.json.get("stream")
+        assert "stream" not in heard.path
+        await whole(line, WHOLE[api])
 
     async with model_server(slow) as server:
-        one = ProviderConfig(api=api, url=server.url, retries=0, first_byte_timeout=0.2)
+        one = ProviderConfig(api=api, url=server.url, retries=0, first_byte_timeout=0.05)
         config = Config(log="off", map={"default": "a/x"}, providers={"a": one})
         async with gateway(config) as (here, _):
             reply, said = await ask(here, client, stream=False)
@@ -362,6 +417,7 @@ async def test_a_keep_alive_before_the_failure_still_gives_one_answer(api, passt
     ):  # fmt: skip
         reply, said = await ask(here, api)
     assert reply.status == 200
+    assert "x-toolbridge-model" not in reply.headers  # it was sent before b/y was asked
     assert text_of(said) == "hello"
     assert said.count("event: message_start") <= 1
     assert said.count("event: response.created") <= 1

@@ -5,6 +5,7 @@ import pytest
 from tests.peers import bridged, replay, whole
 
 from toolbridge.core.messages import HealingReport, Loss, Message, Problem, Step
+from toolbridge.core.usage import Usage
 from toolbridge.server.metrics import Metrics
 from toolbridge.server.request_log import Entry
 
@@ -33,9 +34,9 @@ def test_a_model_is_named_when_it_has_answered_or_is_configured():
     shown = series(metrics, "toolbridge_requests_total")
     assert len(shown) == 4
     assert "invented" not in metrics.text()
-    assert 'model="other",status="404",surface="openai_chat"} 1000' in "\n".join(shown)
+    assert 'model="other",provider="",status="404",surface="openai_chat"} 1000' in "\n".join(shown)
     assert any('model="real"' in line for line in shown)
-    assert any('model="configured",status="500"' in line for line in shown)
+    assert any('model="configured",provider="",status="500"' in line for line in shown)
 
 
 def test_models_that_answer_to_any_name_are_bounded():
@@ -93,4 +94,21 @@ async def test_invented_names_do_not_fill_the_metrics_of_a_gateway():
         async with client.get(f"{url}/metrics") as response:
             text = await response.text()
     assert "invented" not in text
-    assert 'model="tiny:latest",status="200"' in text
+    assert 'model="tiny:latest",provider="ollama",status="200"' in text
+
+
+def test_two_providers_of_a_model_are_two_series():
+    metrics = Metrics(["ok"])
+    for provider in ("a", "b", "b"):
+        made = entry("ok")
+        made.note(gen_ai__provider__name=provider)
+        made.finish(Message(usage=Usage(input=5, output=1, reasoning=1)))
+        metrics.record(made, 200, 0.1)
+    assert series(metrics, "toolbridge_requests_total") == [
+        'toolbridge_requests_total{model="ok",provider="a",status="200",surface="openai_chat"} 1',
+        'toolbridge_requests_total{model="ok",provider="b",status="200",surface="openai_chat"} 2',
+    ]
+    tokens = series(metrics, "toolbridge_tokens_total")
+    assert 'toolbridge_tokens_total{direction="input",model="ok",provider="b"} 10' in tokens
+    thinking = series(metrics, "toolbridge_thinking_tokens_total")
+    assert 'toolbridge_thinking_tokens_total{model="ok",provider="a"} 1' in thinking

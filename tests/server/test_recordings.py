@@ -435,3 +435,41 @@ def test_the_format_round_trips():
     given = RecordedBytes((Piece(0.5, "a", keep_alive=True), Piece(1.0, "\xff")), binary=True)
     assert msgspec.json.decode(msgspec.json.encode(given), type=RecordedBytes) == given
     assert given.data() == [b"a", b"\xff"]
+
+
+async def failover(folder, body, *, answers=True):
+    """Record a request whose first model fails; the second one answers, or fails too."""
+
+    async def busy(_, line):
+        await whole(line, {"error": {"message": "busy"}}, 503)
+
+    async def second(heard, line):
+        await (streaming(BROKEN) if answers else busy)(heard, line)
+
+    async with model_server(busy) as one, model_server(second) as other:
+        a = ProviderConfig(api="anthropic", url=one.url, key=PROVIDER_KEY, retries=1)
+        b = ProviderConfig(api="openai_chat", url=other.url, key=PROVIDER_KEY, retries=0)
+        config = Config(
+            log="off", map={"default": ("a/x", "b/m")}, providers={"a": a, "b": b}, record=str(folder)
+        )  # fmt: skip
+        async with (
+            gateway(config) as (url, _),
+            aiohttp.ClientSession() as session,
+            session.post(f"{url}/v1/messages", json=body) as reply,
+        ):
+            return reply.status, await reply.read()
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_a_request_that_failed_over_replays_identical(tmp_path, capsys, answers):
+    status, data = await failover(tmp_path / "r", BODY, answers=answers)
+    assert (status == 200) is answers, data
+    (file,) = files(tmp_path / "r")
+    found = json.loads(file.read_text())
+    assert [one["route"]["provider"] for one in found["failed_routes"]] == ["a"]
+    assert found["route"]["provider"] == "b"
+    assert PROVIDER_KEY not in file.read_text()
+    assert await replay(str(file)) == 0, capsys.readouterr().out
+    assert "the answer is the same" in capsys.readouterr().out
+    if answers:
+        assert await replay(str(file), "--heal", "0") == 1

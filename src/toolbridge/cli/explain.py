@@ -145,7 +145,8 @@ def _route_lines(client: JsonObject, route: JsonObject) -> Iterator[str]:
     address = f"{_text(route.get('provider'))}/{_text(route.get('model'))}"
     yield f"→ {address} ({_text(route.get('api'))}, {how}): {_text(route.get('why'))}"
     for number, one in enumerate(_objects(route.get("attempts")), 1):
-        line = f"attempt {number} at {_text(one.get('at_ms'))} ms"
+        model = f" of {_text(one.get('model'))}" if one.get("model") else ""
+        line = f"attempt {number}{model} at {_text(one.get('at_ms'))} ms"
         if "bytes" in one:
             line += f", {_text(one.get('bytes'))} bytes: {_text(one.get('status') or 'no answer')}"
         yield line

@@ -31,4 +31,8 @@ def run(_: argparse.Namespace) -> int:
         print(f"the old configuration stays: {now.fault}")
         return 1
     print(f"the gateway at {now.url} (pid {now.pid}) has read its configuration")
+    if now.unchanged:
+        from toolbridge.server.reload import tell_unchanged
+
+        print(f"not all changes are in use; {tell_unchanged(now.unchanged)}")
     return 0

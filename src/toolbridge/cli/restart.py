@@ -23,7 +23,7 @@ def run(_: argparse.Namespace) -> int:
     if running is None:
         print("no gateway runs in the background; start one with `toolbridge serve --background`")
         return 3
-    now = state.ask(running, signals.REPLACE, LOCAL_WAIT)
+    now = state.ask(running, signals.REPLACE, LOCAL_WAIT, replace=True)
     if now is None or now.fault:
         fault = now.fault if now else "the new process did not serve in time"
         print(f"the gateway (pid {running.pid}) goes on: {fault}; see {state.log_file()}")

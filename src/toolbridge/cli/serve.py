@@ -201,6 +201,7 @@ def _why_not(config: Config, error: OSError, names: str) -> str:
 
 async def _serve(config: Config, listening: Listeners, process: ServerProcess) -> None:
     from toolbridge.server.app import App
+    from toolbridge.server.reload import restart_fault
     from toolbridge.server.running import GatewayServer, ServerHooks
 
     announced = state.Announcement(address(listening.http), process.announce, config)
@@ -219,7 +220,8 @@ async def _serve(config: Config, listening: Listeners, process: ServerProcess) -
             return ""  # the supervisor has started the new worker
         if process.successor is None:
             return "it was started by a command that cannot be repeated; stop it and start it again"
-        fault = await process.successor().wait_until_ready(process.start_wait)
+        fault = restart_fault(server.settings, process.file)
+        fault = fault or await process.successor().wait_until_ready(process.start_wait)
         if fault:
             announced.write(fault=fault)
         return fault

@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -33,6 +34,10 @@ class Running(msgspec.Struct, frozen=True, omit_defaults=True):
     """Seconds for which it may finish running requests when it is stopped."""
     fault: str = ""
     """Why the last reload failed; empty if it did not."""
+    unchanged: tuple[str, ...] = ()
+    """The changed settings that the last reload could not apply."""
+    writes: int = 0
+    """How often this was written: two failures with the same fault differ."""
 
 
 def state_dir() -> Path:
@@ -168,17 +173,22 @@ def stop(running: Running, wait: float = 10.0, *, file: Path | None = None) -> b
     return ended
 
 
-def ask(running: Running, number: int, wait: float) -> Running | None:
+def ask(running: Running, number: int, wait: float, *, replace: bool = False) -> Running | None:
     """Send a signal to a gateway; return its new state, None without a change in `wait` seconds.
 
-    The gateway writes the pid file again when it has done what the signal asks for.
+    The gateway writes the pid file again when it has done what the signal asks for. It does so
+    after every change of its configuration file too, which is no answer to the signal to `replace`
+    its processes.
     """
     with suppress(ProcessLookupError):
         os.kill(running.pid, number)
     until = time.monotonic() + wait
     while time.monotonic() < until:
-        if (now := find()) is not None and now != running:
-            return now
+        now = find()
+        if now is not None and now != running:
+            replaced = (now.pid, now.started) != (running.pid, running.started)
+            if replaced or now.fault or not replace:
+                return now
         time.sleep(0.05)
     return None
 
@@ -191,19 +201,28 @@ class Announcement:
         grace = config.stop_grace + config.drain_delay
         self._state = Running(os.getpid(), url, started=time.time(), grace=grace)
 
-    def write(self, *, fault: str = "", reloaded: bool = False, started: float = 0.0) -> None:
+    def write(
+        self,
+        *,
+        fault: str = "",
+        reloaded: bool = False,
+        started: float = 0.0,
+        unchanged: Sequence[str] = (),
+    ) -> None:
         """Write the file again: after a reload, a failure, or the replacement of workers."""
         self._state = msgspec.structs.replace(
             self._state,
             fault=fault,
+            unchanged=tuple(unchanged),
             reloads=self._state.reloads + reloaded,
+            writes=self._state.writes + 1,
             started=started or self._state.started,
         )
         if self._file is not None:
             write_pid(self._state, self._file)
 
-    def count_reload(self, fault: str) -> None:
-        self.write(fault=fault, reloaded=True)
+    def count_reload(self, fault: str, unchanged: Sequence[str]) -> None:
+        self.write(fault=fault, reloaded=True, unchanged=unchanged)
 
     def remove(self) -> None:
         if self._file is not None:

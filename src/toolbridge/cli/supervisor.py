@@ -7,6 +7,7 @@ replaces each of them by a new process. Connections wait in the socket while a w
 
 import argparse
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -22,7 +23,7 @@ from toolbridge.core.errors import ConfigError, ToolbridgeError
 from toolbridge.routing import nodes
 from toolbridge.server import signals
 from toolbridge.server.listeners import Listeners
-from toolbridge.server.reload import ConfigFile, keep_settled
+from toolbridge.server.reload import ConfigFile, keep_settled, restart_fault
 from toolbridge.server.worker_metrics import settle_ended
 from toolbridge.store.notices import notice
 
@@ -110,6 +111,8 @@ class Supervisor:
         self._metrics = Path(tempfile.mkdtemp(prefix="toolbridge-metrics-"))
         self._seen = self._last = file.stamp(self._certificates())
         self._watched = 0.0
+        self._unchanged: list[str] = []
+        """The changed settings that the last reload could not apply."""
 
     async def run(self) -> int:
         """Run until a signal; return the exit status."""
@@ -206,7 +209,7 @@ class Supervisor:
             notice(f"the configuration was not reloaded, the old one stays: {fault}")
         else:
             self._signal(signals.HANGUP)
-        self._announce(reloaded=True, fault=fault)
+        self._announce(reloaded=True, fault=fault, unchanged=self._unchanged)
 
     def _fault(self) -> str:
         if self._config.reload == "off":
@@ -218,11 +221,15 @@ class Supervisor:
             find_providers(config, os.environ)
         except ConfigError as error:
             return self._file.located(error)
-        self._config, _ = keep_settled(self._config, config)
+        self._config, self._unchanged = keep_settled(self._config, config)
         return ""
 
     async def _replace_all(self) -> None:
         """Start a new process for each worker; the old ones end when all new ones serve."""
+        if fault := restart_fault(self._config, self._file):
+            notice(f"the workers were not replaced, the old ones go on: {fault}")
+            self._announce(fault=fault)
+            return
         fresh = {number: self._start(number, False, str(self._metrics)) for number in self._workers}
         faults = await asyncio.gather(*(child.wait_until_ready() for child in fresh.values()))
         if fault := next(filter(None, faults), ""):
@@ -232,6 +239,8 @@ class Supervisor:
             notice(f"the workers were not replaced, the old ones go on: {fault}")
             self._announce(fault=fault)
             return
+        with contextlib.suppress(ConfigError):  # the file was changed again
+            self._config = self._file.read()
         for child in self._workers.values():
             _send(child, signals.REPLACE)
         self._retired += self._workers.values()

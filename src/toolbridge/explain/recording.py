@@ -60,6 +60,14 @@ class RecordedAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why the response did not arrive, or not to its end."""
 
 
+class RecordedRoute(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A model of a chain that was tried."""
+
+    route: JsonObject
+    estimate: JsonObject = {}
+    """The token count of the request for this model."""
+
+
 class RecordedClient(msgspec.Struct, frozen=True, omit_defaults=True):
     """The client's request."""
 
@@ -97,6 +105,9 @@ class Recording(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str = ""
     """The model that the client asked for."""
     route: JsonObject = {}
+    """The route that answered, or was tried last."""
+    failed_routes: tuple[RecordedRoute, ...] = ()
+    """The models of a chain that were tried before it, in order."""
     settings: JsonObject = {}
     """Settings of the gateway that the answer depends on."""
     estimate: JsonObject = {}

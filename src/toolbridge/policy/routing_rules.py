@@ -14,9 +14,17 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from toolbridge.core.errors import ConfigError
-from toolbridge.core.messages import Image, Request, Result, Think
+from toolbridge.core.messages import Image, Request, Result
 from toolbridge.policy.agent_requests import CLIENTS, Headers, RequestKind, client_of, kind_of
 from toolbridge.policy.models import TIERS, is_claude_name
+from toolbridge.wire.json_paths import value_at
+
+_UNKNOWN_EFFORTS = (
+    "reasoning_effort",
+    "reasoning.effort",
+    "generationConfig.thinkingConfig.thinkingLevel",
+)
+"""Where the codecs of Chat Completions, Responses and Gemini keep an effort that they do not know."""
 
 Task: TypeAlias = Literal[
     "main", "background", "subagent", "thinking", "long_context", "images"
@@ -124,7 +132,7 @@ def traits_of(request: Request, headers: Headers, tokens: int = 0, key: str = ""
         kind=kind_of(request, headers),
         client=client_of(request, headers),
         user_agent=headers.get("user-agent", ""),
-        thinking=_thinks(request.think),
+        thinking=_thinks(request),
         images=has_images(request),
         tokens=tokens,
         key=key,
@@ -233,10 +241,14 @@ def _is_task(task: str, rule: RoutingRule, traits: RequestTraits) -> bool:
     return traits.kind == task
 
 
-def _thinks(think: Think) -> bool:
-    if think.mode == "unset":
-        return think.effort not in {"", "none", "minimal"}
-    return think.mode != "off"
+def _thinks(request: Request) -> bool:
+    think = request.think
+    if think.mode == "off" or think.budget:
+        return think.mode != "off"
+    if think.effort:
+        return think.effort not in {"none", "minimal"}
+    unknown = any(value_at(request.extra, path) for path in _UNKNOWN_EFFORTS)
+    return think.mode != "unset" and not unknown
 
 
 def _score(target: WeightedModel, key: str) -> float:

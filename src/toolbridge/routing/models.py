@@ -144,6 +144,7 @@ class ModelRoutes:
         self._routes: dict[str, tuple[float, Route]] = {}
         """Address → the time and its route."""
         self._pinned: dict[str, Route] = {}
+        self._pinned_chains: dict[str, tuple[str, ...]] = {}
         self._upstream = upstream
         self._endpoints: dict[str, CloudEndpoint | None] = {}
         """Provider in a cloud → its endpoint, which keeps the credentials."""
@@ -192,8 +193,8 @@ class ModelRoutes:
     async def addresses(self, name: str) -> tuple[str, ...]:
         """Return the addresses that `name` means, in the order in which they are tried."""
         check_model_name(name)
-        if (pinned := self._pinned.get(name)) is not None:
-            return (pinned.address,)
+        if (pinned := self._pinned_chains.get(name)) is not None:
+            return pinned
         return await self._chain(name, (name,), lambda: self._names.resolve_chain(name))
 
     async def target_addresses(self, values: Sequence[str]) -> tuple[str, ...]:
@@ -244,9 +245,10 @@ class ModelRoutes:
         except UnknownModel:  # it may be in a list that was not fetched yet
             return name
 
-    def pin(self, name: str, route: Route) -> None:
-        """Use `route` for `name` from now on, without asking any provider."""
-        self._pinned[name] = self._pinned[route.address] = route
+    def pin(self, name: str, routes: Sequence[Route]) -> None:
+        """Use the chain `routes` for `name` from now on, without asking any provider."""
+        self._pinned_chains[name] = tuple(route.address for route in routes)
+        self._pinned |= {route.address: route for route in routes}
 
     def explain_name(self, name: str) -> str:
         """Return the rule by which `name` is resolved, as the lists of models are now."""

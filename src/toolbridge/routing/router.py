@@ -82,8 +82,8 @@ class Router:
         self._provider_counts = ProviderCounts(upstream)
         self.pause: Pause = asyncio.sleep
         """Waits before a retry."""
-        self.pinned_count: TokenCount | None = None
-        """The count of every request, in a replay."""
+        self.pinned_counts: dict[str, TokenCount] = {}
+        """Address → the count of every request to it, in a replay."""
 
     def renewed(self, config: Config) -> "Router":
         """Return a router with other settings, and the connections and learned facts of this one."""
@@ -165,8 +165,8 @@ class Router:
 
     def admit(self, request: Request, route: Route) -> TokenCount:
         """Return the token count; raise `Overflow` if `request` exceeds the context window."""
-        if self.pinned_count is not None:
-            return self.pinned_count
+        if (pinned := self.pinned_counts.get(route.address)) is not None:
+            return pinned
         counted = self.count(request, route.address)
         # Calibration may lower an estimate, but not so far that this check never applies.
         size = max(counted.tokens, round(counted.raw * LEAST_SHARE))

@@ -115,6 +115,14 @@ class ClientTurn:
         ]
         self.exchange.extra_headers[TRIED] = shortened("; ".join(map(str, tried)), len(tried))
 
+    def note_failed(self, tried: Sequence[TriedAddress]) -> None:
+        """Report the addresses of a chain that failed; none of them answered instead of another."""
+        instead = chain_loss(self.tried, self._address) if self.tried else None
+        self.note_tried(tried)
+        if self._address in {one.address for one in tried}:
+            self._address = ""
+            self.lose(tuple(loss for loss in self.entry.losses if loss != instead))
+
     def on_head(self, headers: Mapping[str, str]) -> None:
         """Send the headers of this attempt instead of those of the last one."""
         for name in self._returned:
@@ -127,7 +135,7 @@ class ClientTurn:
     def lose(self, losses: tuple[Loss, ...]) -> None:
         """Report what the provider's API cannot express, in the log and in a header."""
         losses = tuple(dict.fromkeys((*self.edits, *losses)))
-        if self.tried:
+        if self.tried and self._address:
             instead = chain_loss(self.tried, self._address)
             losses = (instead, *(loss for loss in losses if loss != instead))
         self.entry.losses = list(losses)

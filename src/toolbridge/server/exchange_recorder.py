@@ -20,6 +20,7 @@ from toolbridge.core.json import JsonObject
 from toolbridge.core.redaction import Redactor
 from toolbridge.explain import recording as rec
 from toolbridge.routing.exchange_trace import TracedAttempt
+from toolbridge.routing.models import Route
 from toolbridge.routing.recorded_route import route_to_json
 from toolbridge.server.auth import bearer
 from toolbridge.server.http import HttpExchange
@@ -149,7 +150,8 @@ def _recording(
 ) -> rec.Recording:
     route = kept.route
     estimate: JsonObject = {} if kept.estimate is None else msgspec.to_builtins(kept.estimate)
-    mode = attempts[0].tool_mode if attempts else ""
+    firsts = {one.route.address: one for one in reversed(attempts)}
+    last = None if route is None else firsts.pop(route.address, None)
     return rec.Recording(
         toolbridge_recording=rec.FORMAT,
         id=kept.id,
@@ -165,11 +167,25 @@ def _recording(
         attempts=tuple(_attempt(one, redactor) for one in attempts),
         api=kept.ask.codec.name,
         model=kept.request_model,
-        route={} if route is None else _object(redactor.value(route_to_json(route, mode))),
+        route={} if route is None else _route(route, last, redactor),
+        failed_routes=tuple(
+            _failed(one, kept, redactor) for one in attempts if one in firsts.values()
+        ),
         settings=settings,
         estimate=estimate,
         truncated=kept.trace.truncated,
     )
+
+
+def _route(route: Route, first: TracedAttempt | None, redactor: Redactor) -> JsonObject:
+    mode = first.tool_mode if first is not None else ""
+    return _object(redactor.value(route_to_json(route, mode)))
+
+
+def _failed(first: TracedAttempt, kept: KeptRequest, redactor: Redactor) -> rec.RecordedRoute:
+    counted = kept.estimates.get(first.route.address)
+    estimate: JsonObject = {} if counted is None else msgspec.to_builtins(counted)
+    return rec.RecordedRoute(_route(first.route, first, redactor), estimate)
 
 
 def _client(exchange: HttpExchange, kept: KeptRequest, redactor: Redactor) -> rec.RecordedClient:

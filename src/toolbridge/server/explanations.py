@@ -6,6 +6,7 @@ shortened.
 """
 
 import asyncio
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -138,11 +139,14 @@ def _route(kept: KeptRequest, why: str) -> JsonObject:
         "model": route.target.model,
         "api": route.provider_config.api,
         "passthrough": any(one.passed_through for one in kept.trace.attempts),
-        "attempts": [_attempt(one) for one in kept.trace.attempts],
+        "attempts": [
+            _attempt(one, after)
+            for one, after in zip_longest(kept.trace.attempts, kept.trace.attempts[1:])
+        ],
     }
 
 
-def _attempt(attempt: TracedAttempt) -> JsonObject:
+def _attempt(attempt: TracedAttempt, after: TracedAttempt | None) -> JsonObject:
     shown: JsonObject = {
         "model": attempt.route.address,
         "at_ms": round(attempt.at * 1000, 1),
@@ -158,8 +162,17 @@ def _attempt(attempt: TracedAttempt) -> JsonObject:
             del shown[name]
     if attempt.problem is not None:
         shown["problem"] = f"{attempt.problem.kind}: {attempt.problem.text}"
-        shown["then"] = attempt.outcome or "the error was returned to the client"
+        shown["then"] = attempt.outcome or _then(attempt, after)
     return shown
+
+
+def _then(attempt: TracedAttempt, after: TracedAttempt | None) -> str:
+    """Return what followed a failure that was not retried."""
+    if after is None:
+        return "the error was returned to the client"
+    if after.route.address == attempt.route.address:
+        return "the request was sent again in another form"
+    return f"the request was sent to {after.route.address}, the next model of the chain"
 
 
 def _run(run: TracedToolRun) -> JsonObject:

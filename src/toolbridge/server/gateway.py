@@ -153,7 +153,7 @@ class Gateway:
             await self._serve(turn, chain)
         except ToolbridgeError as error:
             if len(chain.tried) > 1:
-                turn.note_tried(chain.tried)
+                turn.note_failed(chain.tried)
             passed = turn.passed
             own_words = passed.rejection if passed and error is chain.last_error else None
             if own_words is not None and not exchange.status:
@@ -232,6 +232,7 @@ class Gateway:
         if request.extra.get(LOAD) is True and not turn.same_api:
             return KnownAnswer(_loaded(request))
         turn.counted = turn.kept.estimate = counted = self.router.admit(request, route)
+        turn.kept.estimates[route.address] = counted
         turn.asked = AnswerContext(asked, turn.entry.at, counted.shown)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         headers = self.client_headers.of(exchange, route.provider_config, codec.name)
@@ -339,6 +340,7 @@ class Gateway:
         encoder = turn.codec.stream_encoder(turn.asked)
         writer = TurnWriter(turn, encoder)
         reply = self._reply(turn, writer)
+        reply.may_change_model = lambda: chain.attempts.has_next
         fold = Fold()
         turn.follow(fold)
         last: ev.Event | None = None

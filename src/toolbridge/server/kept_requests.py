@@ -47,6 +47,8 @@ class KeptRequest:
         self.session = ""
         self.route: Route | None = None
         self.estimate: TokenCount | None = None
+        self.estimates: dict[str, TokenCount] = {}
+        """Address → the token count of the request there."""
         self.on_finish: Callable[[KeptRequest], None] | None = None
         """Called once at the end, with the request."""
         self.status = 0

@@ -13,8 +13,8 @@ from toolbridge.server.request_log import Entry
 from toolbridge.server.worker_metrics import Counts, WorkerMetrics
 
 _HELP = {
-    "toolbridge_requests_total": "Requests, by API (surface), model and status.",
-    "toolbridge_tokens_total": "Tokens, by direction and model.",
+    "toolbridge_requests_total": "Requests, by API (surface), model, provider and status.",
+    "toolbridge_tokens_total": "Tokens, by direction, model and provider.",
     "toolbridge_cost_usd_total": "Cost of the answers in US dollars, where the price is known.",
     "toolbridge_healed_total": "Changes that healing made to tool calls, by kind and level.",
     "toolbridge_dropped_total": "Losses: request parts that the provider's API cannot express.",
@@ -23,8 +23,8 @@ _HELP = {
     "toolbridge_failures_total": "Answers that failed, by kind of error.",
     "toolbridge_seconds_total": "Time from request to last byte.",
     "toolbridge_first_token_seconds_total": "Time from request to the first token of the answer.",
-    "toolbridge_cached_tokens_total": "Input tokens read from caches and written to them, by model.",
-    "toolbridge_thinking_tokens_total": "Output tokens of thinking, by model.",
+    "toolbridge_cached_tokens_total": "Input tokens of caches, read and written, by model and provider.",
+    "toolbridge_thinking_tokens_total": "Output tokens of thinking, by model and provider.",
     "toolbridge_key_requests_total": "Requests to models, by created key and status.",
     "toolbridge_key_tokens_total": "Tokens, by direction and created key.",
     "toolbridge_key_cost_usd_total": "Cost in US dollars, by created key.",
@@ -112,11 +112,16 @@ class Metrics:
         self._answered.add(name)
         return name
 
+    def _served_by(self, entry: Entry, status: int) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Return the labels of the model and its provider; only the configuration adds providers."""
+        provider = str(entry.fields.get("gen_ai.provider.name", ""))[:_LONGEST]
+        return ("model", self._model(entry, status)), ("provider", provider)
+
     def record(self, entry: Entry, status: int, seconds: float) -> None:
         """Count a finished request."""
         surface = ("surface", str(entry.fields.get("surface", "")))
-        model = ("model", self._model(entry, status))
-        self.add("toolbridge_requests_total", 1, model, ("status", str(status)), surface)
+        model = self._served_by(entry, status)
+        self.add("toolbridge_requests_total", 1, *model, ("status", str(status)), surface)
         self.add("toolbridge_seconds_total", seconds, surface)
         if entry.first_token is not None:
             self.add("toolbridge_first_token_seconds_total", entry.first_token, surface)
@@ -131,27 +136,27 @@ class Metrics:
                 self.add("toolbridge_healed_total", 1, ("level", str(step.level)), ("what", what))
         self._add_usage(entry, model)
 
-    def _add_usage(self, entry: Entry, model: tuple[str, str]) -> None:
+    def _add_usage(self, entry: Entry, model: tuple[tuple[str, str], ...]) -> None:
         if entry.message is None:
             return
         usage = entry.message.usage
-        self.add("toolbridge_tokens_total", usage.input_total, ("direction", "input"), model)
-        self.add("toolbridge_tokens_total", usage.output, ("direction", "output"), model)
+        self.add("toolbridge_tokens_total", usage.input_total, ("direction", "input"), *model)
+        self.add("toolbridge_tokens_total", usage.output, ("direction", "output"), *model)
         if usage.cache_read or usage.cache_write:
             cached = "toolbridge_cached_tokens_total"
-            self.add(cached, usage.cache_read, ("kind", "read"), model)
-            self.add(cached, usage.cache_write, ("kind", "write"), model)
+            self.add(cached, usage.cache_read, ("kind", "read"), *model)
+            self.add(cached, usage.cache_write, ("kind", "write"), *model)
         if usage.reasoning:
-            self.add("toolbridge_thinking_tokens_total", usage.reasoning, model)
+            self.add("toolbridge_thinking_tokens_total", usage.reasoning, *model)
         if usage.cost is not None:
-            self.add("toolbridge_cost_usd_total", usage.cost.total, model)
+            self.add("toolbridge_cost_usd_total", usage.cost.total, *model)
         if entry.message.problem is not None:
             self.add("toolbridge_failures_total", 1, ("kind", entry.message.problem.kind))
 
     def record_call(self, entry: Entry, status: int, *, inner: bool) -> None:
         """Count a request to a model for its key; an `inner` one is not a request of a client."""
         if inner:
-            self._add_usage(entry, ("model", self._model(entry, status)))
+            self._add_usage(entry, self._served_by(entry, status))
         if not (name := str(entry.fields.get("toolbridge.key", ""))):
             return
         key = ("key", name)

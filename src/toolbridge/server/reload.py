@@ -6,7 +6,7 @@ keep their values, and the report names them.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -35,6 +35,8 @@ _STREAM_NEEDS_RESTART = (
     "keep_runs",
     "keep_bytes",
 )
+_SOCKETS = ("host", "port", "workers", "tls")
+"""Settings that a restart keeps as well, because the new process gets the listening sockets."""
 _NODE = "node"
 
 
@@ -114,6 +116,27 @@ def keep_settled(old: Config, new: Config) -> tuple[Config, list[str]]:
     return msgspec.structs.replace(new, stream=stream, providers=providers, **kept), names
 
 
+def tell_unchanged(names: Sequence[str]) -> str:
+    """Return which command applies the settings that a reload does not; empty without any."""
+    stop = ", ".join(name for name in names if name in _SOCKETS)
+    restart = ", ".join(name for name in names if name not in _SOCKETS)
+    said = [f"run `toolbridge restart` to apply: {restart}"] if restart else []
+    if stop:
+        said.append(f"run `toolbridge stop` and `toolbridge serve` to apply: {stop}")
+    return "; ".join(said)
+
+
+def restart_fault(old: Config, file: ConfigFile | None) -> str:
+    """Return why a restart cannot apply the configuration; empty if it can."""
+    if file is None:
+        return ""
+    try:
+        _, names = keep_settled(old, file.read())
+    except ConfigError:
+        return ""  # the new process reports it
+    return tell_unchanged([name for name in names if name in _SOCKETS])
+
+
 def _keep_stream(old: StreamConfig, new: StreamConfig) -> tuple[StreamConfig, list[str]]:
     kept = {
         name: getattr(old, name)
@@ -147,6 +170,8 @@ class Reloader:
         self._file = file
         self._apply = apply
         self._seen = self._last = self._stamp()
+        self.unchanged: list[str] = []
+        """The changed settings that the last reload could not apply."""
 
     def has_changed(self) -> bool:
         """Return whether a file has changed since the last reload, and is not being written."""
@@ -163,7 +188,7 @@ class Reloader:
         app = self._dispatcher.app
         self._seen = self._last = self._stamp()
         try:
-            config, unchanged = keep_settled(app.config, self._file.read())
+            config, self.unchanged = keep_settled(app.config, self._file.read())
             renewed = await app.renewed(config)
             self._apply(config)
         except ConfigError as error:
@@ -176,6 +201,7 @@ class Reloader:
             return type(error).__name__
         self._dispatcher.use(renewed)
         shown = self._file.source.path or "the environment and the command line"
-        later = f"; these need a restart: {', '.join(unchanged)}" if unchanged else ""
+        names = ", ".join(self.unchanged)
+        later = f"; these need a restart: {names}" if names else ""
         self._notice(f"the configuration was reloaded from {shown}{later}")
         return ""

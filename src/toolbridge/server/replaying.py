@@ -18,7 +18,8 @@ from toolbridge.config import Config, ModelConfig
 from toolbridge.core import events as ev
 from toolbridge.core.errors import MalformedRequest, Unreachable, error_of
 from toolbridge.core.ids import Ids
-from toolbridge.explain.recording import RecordedAttempt, Recording
+from toolbridge.core.json import JsonObject
+from toolbridge.explain.recording import RecordedAttempt, RecordedRoute, Recording
 from toolbridge.routing.models import Route
 from toolbridge.routing.recorded_route import route_from_json
 from toolbridge.routing.router import TokenCount
@@ -72,21 +73,31 @@ def _configure(app: App, recording: Recording, changes: ReplayChanges) -> None:
     gateway.kept_requests = KeptRequests(0, bytes.fromhex(recording.seed))
     if changes.to:
         gateway.answers_in = codecs.load(changes.to)
-    if recording.estimate:
-        gateway.router.pinned_count = msgspec.convert(recording.estimate, TokenCount)
     if recording.route:
-        try:
-            route = route_from_json(recording.route)
-        except msgspec.ValidationError as error:
-            raise MalformedRequest(
-                f"the recording has a route of another version ({error})"
-            ) from None
-        if route.is_node:
-            raise MalformedRequest("the answers of nodes are not recorded, so there is no replay")
-        _note_seen_id(app, recording, route)
-        settings = _changed(route.settings, changes)
-        route = msgspec.structs.replace(route, settings=settings)
-        gateway.model_routes.pin(recording.model, route)
+        last = RecordedRoute(recording.route, recording.estimate)
+        recorded = (*recording.failed_routes, last)
+        chain = [_route(one.route) for one in recorded]
+        gateway.router.pinned_counts = {
+            route.address: msgspec.convert(one.estimate, TokenCount)
+            for route, one in zip(chain, recorded, strict=True)
+            if one.estimate
+        }
+        _note_seen_id(app, recording, chain[-1])
+        changed = [
+            msgspec.structs.replace(route, settings=_changed(route.settings, changes))
+            for route in chain
+        ]
+        gateway.model_routes.pin(recording.model, changed)
+
+
+def _route(recorded: JsonObject) -> Route:
+    try:
+        route = route_from_json(recorded)
+    except msgspec.ValidationError as error:
+        raise MalformedRequest(f"the recording has a route of another version ({error})") from None
+    if route.is_node:
+        raise MalformedRequest("the answers of nodes are not recorded, so there is no replay")
+    return route
 
 
 def _note_seen_id(app: App, recording: Recording, route: Route) -> None:

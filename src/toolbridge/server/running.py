@@ -9,7 +9,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -36,8 +36,8 @@ class ServerHooks:
     """What a server calls when it has started, was reloaded, and should be replaced."""
 
     on_start: Callable[[App], Awaitable[None]]
-    on_reload: Callable[[str], None]
-    """Called with the fault of the reload; empty without one."""
+    on_reload: Callable[[str, Sequence[str]], None]
+    """Called with the fault of the reload, empty without one, and what it could not apply."""
     replace: Callable[[], Awaitable[str]]
     """Starts a successor, and returns why it failed; empty when it serves."""
 
@@ -72,6 +72,11 @@ class GatewayServer(uvicorn.Server):
         self._replaced = self._polite = False
         self._signals = 0
         self._apply_limits(app.config)
+
+    @property
+    def settings(self) -> Config:
+        """The configuration in use; a reload replaces it."""
+        return self._dispatcher.app.config
 
     # ── signals ──────────────────────────────────────────────────────────────
 
@@ -140,7 +145,8 @@ class GatewayServer(uvicorn.Server):
 
     async def _reload(self) -> None:
         if self._reloader is not None:
-            self._hooks.on_reload(await self._reloader.reload())
+            fault = await self._reloader.reload()
+            self._hooks.on_reload(fault, self._reloader.unchanged)
 
     def _apply(self, config: Config) -> None:
         if self._tls is not None:

@@ -1,5 +1,6 @@
 """Streamed responses: headers with the first bytes, keep-alives in between, one end."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from toolbridge.core.codec import Encoder
@@ -51,6 +52,8 @@ class StreamReply:
         self._content_type = content_type
         self._writer = writer
         self.opened = False
+        self.may_change_model: Callable[[], bool] = lambda: False
+        """Returns whether another model may still answer instead of the one in the headers."""
         if exchange.tap is not None:
             exchange.tap.beat = self._beat
         first, interval = waits
@@ -90,4 +93,6 @@ class StreamReply:
     async def _beat(self) -> None:
         if self._exchange.tap is not None:
             self._exchange.tap.note_beat()
+        if not self.opened and self.may_change_model():
+            self._exchange.extra_headers.pop("x-toolbridge-model", None)
         await self.write(self._writer.keep_alive())
