@@ -113,6 +113,12 @@ class Engines:
         return partial(_sqlite_ledger, self._state / LEDGER_FILE)
 
 
+_INSTALL = {
+    "redis": "pip install '.[redis]'",
+    "postgres": "pip install '.[postgres]'",
+}
+
+
 @contextmanager
 def _extra(setting: str, server: str, extra: str) -> Iterator[None]:
     """Raise `ConfigError` with the command to install what the server needs."""
@@ -121,7 +127,7 @@ def _extra(setting: str, server: str, extra: str) -> Iterator[None]:
     except ImportError as error:
         raise ConfigError(
             f"`{setting}` is {server}, and the package `{error.name}` is not installed; run "
-            f"`pip install '.[{extra}]'` in the clone of toolbridge"
+            f"`{_INSTALL[extra]}` in the clone of toolbridge"
         ) from None
 
 

@@ -26,7 +26,9 @@ class DdgsSearch:
         try:
             import ddgs
         except ImportError:
-            text = "duckduckgo needs the package ddgs; run `pip install 'toolbridge[duckduckgo]'`"
+            text = (
+                "duckduckgo needs the package ddgs; run `pip install '.[duckduckgo]'` in the clone"
+            )
             raise ConfigError(text, where="server_tools.web_search.backend") from None
         self._package = ddgs
         self._settings = settings

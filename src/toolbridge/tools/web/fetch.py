@@ -201,7 +201,7 @@ class PageFetcher:
             reader = self._settings.reader
             return await self._threads.run(lambda: read_page(body, kind, url, reader))
         except NoPdfReader:
-            text = "PDF needs a reader; run `pip install 'toolbridge[reader]'`"
+            text = "PDF needs a reader; run `pip install '.[reader]'` in the clone"
             raise _Failed(ServerToolError("unsupported_content_type", text)) from None
         except (PageUnreadable, PdfUnreadable) as error:
             text = f"there is no text in {str(error)[:80]}"
