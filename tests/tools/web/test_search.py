@@ -308,5 +308,5 @@ async def test_a_command_may_print_links_as_text():
 async def test_duckduckgo_without_its_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ddgs", None)
     async with open_session() as session:
-        with pytest.raises(ConfigError, match=r"toolbridge\[duckduckgo\]"):
+        with pytest.raises(ConfigError, match=r"'\.\[duckduckgo\]'"):
             search_backend(WebSearchSettings(backend="duckduckgo"), {}, session)
