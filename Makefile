@@ -64,7 +64,7 @@ test-browser: setup ## the page in a real browser, installed on first use where 
 	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && { apt-get update -qq || true; } && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; } || \
 	  echo 'chromium cannot be installed; the tests will be skipped unless CHROMIUM names one'
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m browser -rs tests/browser
+	@$(BIN)/python -m pytest -m browser -rs tests/browser
 
 test-typescript: ## the TypeScript client: build, tests, checks
 	@command -v npm >/dev/null || { echo "skipped: npm is not installed"; exit 0; } && \
