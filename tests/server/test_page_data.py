@@ -49,6 +49,16 @@ async def get(url: str, path: str, key: str = "", status: int = 200, **headers: 
         return found
 
 
+async def listing(url):
+    """Return the list of requests once it has one: a row is added after the end of its answer."""
+    for _ in range(1000):
+        found = await get(url, "/v1/requests")
+        if found["requests"]:
+            return found
+        await asyncio.sleep(0.01)
+    raise AssertionError("no request was listed")
+
+
 @asynccontextmanager
 async def watching(url: str, key: str = ""):
     """Yield an iterator over the events of the feed."""
@@ -90,7 +100,7 @@ async def post(url, body, **headers):
 async def test_a_request_is_listed_with_what_was_asked_served_and_used(state):
     async with team(state) as (url, _):
         _, _, headers = await ask(url)
-        (row,) = (await get(url, "/v1/requests"))["requests"]
+        (row,) = (await listing(url))["requests"]
     assert row["id"] == headers["request-id"]
     assert (row["asked"], row["provider"], row["model"]) == ("any", "there", "big")
     assert (row["status"], row["running"], row["error"]) == (200, False, "")
@@ -120,7 +130,7 @@ async def test_a_request_that_cannot_be_read_is_listed_too():
     async with bridged(replay(line_of("Hi", done=True))) as (url, _, _):
         agent = {"user-agent": "my-agent/1"}
         id = await post(url, {"model": "m", "messages": [{"role": "user"}]}, **agent)
-        (row,) = (await get(url, "/v1/requests"))["requests"]
+        (row,) = (await listing(url))["requests"]
     assert (row["id"], row["status"], row["error"]) == (id, 400, "malformed_request")
     assert (row["client"], row["api"]) == ("my-agent", "anthropic")
 
@@ -192,7 +202,7 @@ async def test_a_ledger_that_cannot_be_read_leaves_the_rows_in_memory(state):
     file.mkdir()
     async with team(state) as (url, _):
         await ask(url)
-        listed = await get(url, "/v1/requests")
+        listed = await listing(url)
         assert len(listed["requests"]) == 1
         assert "ledger.sqlite" in listed["ledger"]
         assert "cannot be read" in (await get(url, "/v1/usage", status=503))["error"]["message"]
@@ -212,7 +222,7 @@ async def test_texts_of_clients_are_shown_as_they_are_but_short_and_without_secr
     async with bridged(replay(line_of("Hi", done=True))) as (url, _, _):
         body = asked(model=f"{EVIL}{'m' * 400}")
         await post(url, body, **{"x-session-id": f"{EVIL} {SECRET}", "user-agent": EVIL})
-        (row,) = (await get(url, "/v1/requests"))["requests"]
+        (row,) = (await listing(url))["requests"]
     assert row["asked"].startswith(EVIL)
     assert len(row["asked"]) <= 201
     assert row["session"].startswith(EVIL)
@@ -240,6 +250,7 @@ async def test_the_feed_shows_a_request_when_it_begins_and_when_it_ends(state):
 async def test_a_new_watcher_gets_what_happened_before_it(state):
     async with team(state) as (url, _):
         await ask(url)
+        await listing(url)
         async with watching(url) as events:
             first = await anext(events)
     assert [row["status"] for row in first.data["rows"]] == [200]
@@ -454,7 +465,7 @@ async def test_a_call_of_a_structured_run_names_its_run(state):
         ):
             run = answer.headers["x-toolbridge-run"]
             assert [event.name async for event in read(answer)][-1] == "done"
-        (row,) = (await get(url, "/v1/requests"))["requests"]
+        (row,) = (await listing(url))["requests"]
     assert (row["api"], row["session"]) == ("stream", run)
 
 
