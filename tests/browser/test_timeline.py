@@ -100,12 +100,14 @@ async def labels(page, lane: str) -> list[str]:
 
 GROWTH = """
 async () => {
-  const item = document.querySelector(".lane-objects .item");
+  const frame = () => new Promise(requestAnimationFrame);
+  let item;
+  while (!(item = document.querySelector(".lane-objects .item"))) await frame();
   const seen = {};
   while (item.classList.contains("open")) {
     const scale = document.querySelector(".axis").lastChild.style.left;
     (seen[scale] ??= []).push(parseFloat(item.querySelector(".fill").style.width));
-    await new Promise(requestAnimationFrame);
+    await frame();
   }
   return seen;
 }
@@ -115,16 +117,16 @@ async () => {
 
 @pytest.mark.req("TF-60", "TF-65")
 async def test_the_demo_appears_on_the_axis_as_it_happens(browse, home, shots):
-    async with streaming(paced(*DEMO, wait=0.05), home) as (url, server, _), browse(url) as watched:
+    async with streaming(paced(*DEMO, wait=0.15), home) as (url, server, _), browse(url) as watched:
         page = watched.page
         assert await page.input_value("[name=prompt]") == (
             "Find pizza near me; book a table at 7pm if open."
         )
         assert await page.input_value("[name=profile]") == "demo"
         await page.screenshot(path=shots / "empty.png")
+        growing = asyncio.create_task(page.evaluate(GROWTH))
         await start(page)
-        await page.wait_for_selector(".lane-objects .item.open")
-        widths = await page.evaluate(GROWTH)
+        widths = await growing
         assert any(len(set(seen)) > 1 and seen == sorted(seen) for seen in widths.values())
         await page.screenshot(path=shots / "growing.png")
         await state(page, "ended")
