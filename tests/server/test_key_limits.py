@@ -194,11 +194,11 @@ async def test_official_sdks_raise_their_own_rate_limit_error(state):
         alice = await create("alice", "--requests", "1/day")
         await ask(url, alice)
         message = {"role": "user", "content": "x"}
-        async with anthropic.AsyncAnthropic(base_url=url, api_key=alice) as sdk:
+        async with anthropic.AsyncAnthropic(base_url=url, api_key=alice, max_retries=0) as sdk:
             with pytest.raises(anthropic.RateLimitError, match="key set alice") as error:
                 await sdk.messages.create(model="x", max_tokens=5, messages=[message])
             assert error.value.response.headers["retry-after"]
-        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=alice) as sdk:
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=alice, max_retries=0) as sdk:
             with pytest.raises(openai.RateLimitError, match="key set alice"):
                 await sdk.chat.completions.create(model="x", messages=[message])
             with pytest.raises(openai.RateLimitError, match="key set alice"):
