@@ -6,6 +6,7 @@ loopback. A client that cannot be installed is skipped with the reason; one that
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -17,6 +18,23 @@ import pytest
 HOME = Path(__file__).parents[2] / ".real"
 WANT = "hello from gateway"
 NODE = "node@24.21.0"
+PAGE = Path(__file__).parents[2] / "docs" / "start" / "clients.md"
+KEY = "dummy-local-token"
+
+
+def documented(title: str) -> tuple[dict[str, str], str]:
+    """Return the environment and the first file that the page on clients shows for a client.
+
+    The real clients run with what the page shows: its address, model and key are replaced.
+    """
+    part = re.split(r"^## ", PAGE.read_text("utf-8"), flags=re.MULTILINE)
+    text = next(p for p in part if p.startswith(f"{title}\n"))
+    text = text.replace("http://127.0.0.1:3456", "{url}").replace("ollama/qwen3:8b", "{model}")
+    text = text.replace("qwen3:8b", "{model}")
+    exports = re.findall(r"^\$ export (\w+)=(\S+)$", text, re.MULTILINE)
+    file = re.search(r"```(?:toml|json|yaml)\n(.*?)```", text, re.DOTALL)
+    shown = file[1].replace('"any"', f'"{KEY}"') if file else ""
+    return {name: KEY if value == "any" else value for name, value in exports}, shown
 
 
 @dataclass(frozen=True)
@@ -52,18 +70,7 @@ CLAUDE_CODE = Client(
 )
 
 
-CODEX = Client(
-    name="codex",
-    package="@openai/codex@0.166.0",
-    command="codex",
-    arguments=(
-        "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "{prompt}",
-    ),
-    env={"CODEX_HOME": "{home}/.codex", "LOCAL_KEY": "dummy-local-token"},
-    files={
-        ".codex/config.toml": """
-model = "{model}"
-model_provider = "local"
+_CODEX_OFF = """
 check_for_update_on_startup = false
 [analytics]
 enabled = false
@@ -73,15 +80,26 @@ enabled = false
 plugins = false
 apps = false
 remote_plugin = false
-[model_providers.local]
-name = "local"
-base_url = "{url}/v1"
-env_key = "LOCAL_KEY"
-wire_api = "responses"
 """
-    },
-    model="test-model",
-)  # fmt: skip
+
+
+def _codex() -> Client:
+    env, file = documented("Codex")
+    top, provider, table = file.partition("[model_providers.toolbridge]")
+    return Client(
+        name="codex",
+        package="@openai/codex@0.166.0",
+        command="codex",
+        arguments=(
+            "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "{prompt}",
+        ),
+        env={"CODEX_HOME": "{home}/.codex", "TOOLBRIDGE_KEY": env["TOOLBRIDGE_KEY"]},
+        files={".codex/config.toml": top + _CODEX_OFF + provider + table},
+        model="test-model",
+    )  # fmt: skip
+
+
+CODEX = _codex()
 
 GEMINI_CLI = Client(
     name="gemini",
@@ -89,8 +107,7 @@ GEMINI_CLI = Client(
     command="gemini",
     arguments=("-m", "{model}", "--approval-mode", "yolo", "--skip-trust", "-p", "{prompt}"),
     env={
-        "GEMINI_API_KEY": "dummy-local-token",
-        "GOOGLE_GEMINI_BASE_URL": "{url}",
+        **documented("Gemini CLI")[0],
         "GEMINI_CLI_NO_RELAUNCH": "1",
         "GEMINI_TELEMETRY_ENABLED": "false",
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
@@ -108,25 +125,16 @@ GEMINI_CLI = Client(
 
 
 def _opencode(module: str, path: str) -> Client:
-    model = {
-        "name": "test-model", "tool_call": True, "reasoning": False, "attachment": True,
-        "limit": {"context": 200000, "output": 32000},
-    }  # fmt: skip
-    provider = {
-        "npm": f"@ai-sdk/{module}",
-        "name": "local",
-        "options": {"baseURL": "{url}" + path, "apiKey": "dummy-local-token"},
-        "models": {"test-model": model},
-    }
-    config = {
+    config = json.loads(documented("OpenCode")[1]) | {
         "autoupdate": False,
         "share": "disabled",
         "permission": {"*": "allow"},
-        "enabled_providers": ["local"],
-        "model": "local/test-model",
-        "small_model": "local/test-model",
-        "provider": {"local": provider},
+        "enabled_providers": ["toolbridge"],
+        "small_model": "toolbridge/{model}",
     }
+    provider = config["provider"]["toolbridge"]
+    provider["npm"] = f"@ai-sdk/{module}"
+    provider["options"]["baseURL"] = "{url}" + path
     return Client(
         name="opencode",
         package="opencode-ai@1.18.33",
@@ -149,12 +157,7 @@ QWEN_CODE = Client(
     package="@qwen-code/qwen-code@0.15.10",
     command="qwen",
     arguments=("--auth-type", "openai", "--approval-mode", "yolo", "-p", "{prompt}"),
-    env={
-        "OPENAI_API_KEY": "dummy-local-token",
-        "OPENAI_BASE_URL": "{url}/v1",
-        "OPENAI_MODEL": "{model}",
-        "QWEN_TELEMETRY_ENABLED": "false",
-    },
+    env={**documented("Qwen Code")[0], "QWEN_TELEMETRY_ENABLED": "false"},
     model="test-model",
 )
 
@@ -163,13 +166,44 @@ COPILOT = Client(
     package="@github/copilot@1.0.102",
     command="copilot",
     arguments=("-p", "{prompt}", "--allow-all-tools", "--allow-all-paths"),
-    env={
-        "COPILOT_OFFLINE": "true",
-        "COPILOT_PROVIDER_BASE_URL": "{url}/v1",
-        "COPILOT_PROVIDER_TYPE": "openai",
-        "COPILOT_PROVIDER_API_KEY": "dummy-local-token",
-        "COPILOT_MODEL": "{model}",
-    },
+    env=documented("Copilot CLI")[0],
+    model="test-model",
+)
+
+
+def _kimi(kind: str) -> Client:
+    return Client(
+        name="kimi",
+        package="@moonshot-ai/kimi-code@2.1.0",
+        command="kimi",
+        arguments=("-p", "{prompt}"),
+        env={
+            **documented("Kimi Code")[0],
+            "KIMI_MODEL_PROVIDER_TYPE": kind,
+            "KIMI_DISABLE_TELEMETRY": "1",
+            "KIMI_CODE_NO_AUTO_UPDATE": "1",
+        },
+        model="test-model",
+    )
+
+
+PI = Client(
+    name="pi",
+    package="@mariozechner/pi-coding-agent@0.73.1",
+    command="pi",
+    arguments=("--provider", "toolbridge", "--model", "{model}", "-p", "{prompt}"),
+    env={"PI_OFFLINE": "1"},
+    files={".pi/agent/models.json": documented("pi")[1]},
+    model="test-model",
+)
+
+CONTINUE = Client(
+    name="continue",
+    package="@continuedev/cli@1.5.47",
+    command="cn",
+    arguments=("--config", "{home}/.continue/config.yaml", "--auto", "-p", "{prompt}"),
+    env={"CONTINUE_TELEMETRY_ENABLED": "0"},
+    files={".continue/config.yaml": documented("Continue")[1]},
     model="test-model",
 )
 
@@ -181,11 +215,14 @@ CODEX_OSS = Client(
         "exec", "--oss", "--local-provider", "ollama", "-m", "{model}", "--skip-git-repo-check",
         "--dangerously-bypass-approvals-and-sandbox", "{prompt}",
     ),
-    env={"CODEX_HOME": "{home}/.codex", "CODEX_OSS_BASE_URL": "{url}/v1"},
+    env={
+        "CODEX_HOME": "{home}/.codex",
+        "CODEX_OSS_BASE_URL": documented("Codex")[0]["CODEX_OSS_BASE_URL"],
+    },
     files={
         ".codex/config.toml": CODEX.files[".codex/config.toml"]
-        .replace('model_provider = "local"', 'model_provider = "ollama"')
-        .partition("[model_providers.local]")[0]
+        .replace('model_provider = "toolbridge"', 'model_provider = "ollama"')
+        .partition("[model_providers.toolbridge]")[0]
     },
     model="toolbridge-demo:latest",
 )  # fmt: skip
@@ -198,6 +235,10 @@ CLIENTS = {
     "qwen": QWEN_CODE,
     "copilot": COPILOT,
     "gemini": GEMINI_CLI,
+    "kimi-anthropic": _kimi("anthropic"),
+    "kimi-gemini": _kimi("google-genai"),
+    "pi": PI,
+    "continue": CONTINUE,
     "opencode-anthropic": _opencode("anthropic", "/v1"),
     "opencode-chat": _opencode("openai-compatible", "/v1"),
     "opencode-responses": _opencode("openai", "/v1"),

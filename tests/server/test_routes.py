@@ -8,6 +8,7 @@ import pytest
 from tests.peers import SHOW, bridged, gateway, line_of, model_server, ollama, recorded, replay
 
 from toolbridge.config import Config, ProviderConfig
+from toolbridge.server.dispatch import plain_path
 
 GOOD = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hello world"}]}
 
@@ -47,6 +48,28 @@ async def test_a_base_url_may_be_given_in_many_ways(path):
     async with gateway() as (url, _):
         answer, _ = await call(url, path, "POST", GOOD)
     assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "plain"),
+    [
+        ("/v1/v1/v1/messages", "/v1/messages"),
+        ("/api/v1/chat/completions", "/v1/chat/completions"),
+        ("/v1beta/openai/chat/completions", "/v1/chat/completions"),
+        ("/openai/v1/responses/", "/v1/responses"),
+        ("/chat/completions", "/v1/chat/completions"),
+        ("/v1/api/chat", "/api/chat"),
+        ("/api/api/tags", "/api/tags"),
+        ("/v1beta/v1beta/models/a:b:generateContent", "/v1beta/models/a:b:generateContent"),
+        ("/v1/v1beta/models/x:generateContent", "/v1beta/models/x:generateContent"),
+        ("//health", "/health"),
+        ("/v1/nothing", "/v1/nothing"),
+        ("/evil/v1/messages", "/evil/v1/messages"),
+        ("/", "/"),
+    ],
+)
+def test_a_path_is_served_as_the_route_that_its_base_url_means(path, plain):
+    assert plain_path(path) == plain
 
 
 @pytest.mark.req("PX-31", "PX-52", "CL-10")

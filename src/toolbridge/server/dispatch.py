@@ -254,18 +254,23 @@ def _rejection(request: IncomingRequest, problem: Problem) -> Rejection:
     return Rejection(found.status, found.body, delay | found.headers)
 
 
+# Parts of base URLs that people configure before the path that the client itself appends.
+_BASE = re.compile(r"^/(?:anthropic|openai|genai|api|v1|v1beta)(?=/(?:api|v1|v1beta)/)")
+
+
 def plain_path(path: str) -> str:
     """Return the path of the route that a client means.
 
-    Clients are configured with base URLs with and without `/v1`, with a prefix that names the API
-    (`/anthropic/v1/messages`), and with duplicate or trailing slashes.
+    Clients are configured with base URLs with and without `/v1`, with the version or the API twice
+    (`/v1/v1/messages`, `/v1/api/chat`), with a prefix that names the API (`/anthropic/v1/messages`;
+    Google's own for OpenAI's clients is `/v1beta/openai`), and with duplicate or trailing slashes.
     """
     if routes.find(path) is not None:
         return path
-    path = re.sub(r"/{2,}", "/", path)
-    path = re.sub(r"^/(anthropic|openai|genai)(?=/v1|/api)", "", path)
-    path = re.sub(r"^(/v1)+(?=/v1)", "", path)
-    path = path.rstrip("/") or "/"
+    path = re.sub(r"/{2,}", "/", path).rstrip("/") or "/"
+    path = re.sub(r"^/v1beta/openai(?=/)", "/v1", path)
+    while routes.find(path) is None and (prefix := _BASE.match(path)):
+        path = path[prefix.end() :]
     if routes.find(path) is None and routes.find(f"/v1{path}") is not None:
         return f"/v1{path}"
     return path
