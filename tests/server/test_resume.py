@@ -176,6 +176,33 @@ async def test_an_unknown_event_is_an_error_in_the_clients_api(api, id, status, 
         assert model.requests == 0
 
 
+@pytest.mark.parametrize("api", APIS)
+async def test_an_event_that_the_answer_does_not_have_is_an_error(api):
+    async with paced() as (url, model):
+        await model.allow()
+        first = await Asker(url, api, stream=True, x_toolbridge_resume="30").reply()
+        id = first.headers["x-toolbridge-answer"]
+        last = len(events(api, first.body))
+        end = await Asker(url, api, stream=True, last_event_id=f"{id}:{last}").reply()
+        assert (end.status, end.body, end.ended) == (200, b"", "clean")
+        found = await Asker(url, api, stream=True, last_event_id=f"{id}:{last + 1}").reply()
+        assert found.status == 400
+        assert f"the answer has {last} events" in found.body.decode()
+        other = "ollama" if api == "anthropic" else "anthropic"
+        found = await Asker(url, other, stream=True, last_event_id=f"{id}:1").reply()
+        assert found.status == 400
+        assert "belongs to a request to /" in found.body.decode()
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_an_empty_key_is_an_error(api):
+    async with paced() as (url, model):
+        found = await Asker(url, api, stream=True, idempotency_key=" ").reply()
+        assert found.status == 400
+        assert "must not be empty" in found.body.decode()
+        assert model.requests == 0
+
+
 async def test_answers_belong_to_their_caller(tmp_path, monkeypatch):
     from tests.key_users import create
 

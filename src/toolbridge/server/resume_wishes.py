@@ -48,7 +48,9 @@ def wish_of(
     request: IncomingRequest, config: ServerSettings, api: str, body: bytes = b""
 ) -> AnswerWish:
     """Return how the answer to a request is kept; raise `MalformedRequest`."""
-    key = request.header("idempotency-key")
+    key = request.header("idempotency-key").strip()
+    if not key and b"idempotency-key" in request.head.headers:
+        raise MalformedRequest("must not be empty", where="Idempotency-Key")
     if len(key) > LONGEST_KEY:
         text = f"may have at most {LONGEST_KEY} characters"
         raise MalformedRequest(text, where="Idempotency-Key")

@@ -3,6 +3,8 @@
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from toolbridge import codecs
 from toolbridge.core import events as ev
 from toolbridge.core.codec import AnswerContext, NumberedEncoder
@@ -57,6 +59,7 @@ async def _continue(app: "App", exchange: HttpExchange, entry: Entry, api: str, 
     followed = await app.answers.follow(id, exchange.caller, wish)
     _note_repeat(app, entry, api, id)
     sender = AnswerSender(exchange, entry, followed, ids=True)
+    sender.api = api
     sender.after = after
     await sender.send()
 
@@ -90,6 +93,13 @@ def _note_repeat(app: "App", entry: Entry, api: str, id: str) -> None:
     app.metrics.add("toolbridge_repeats_total", 1, ("surface", api))
 
 
+class _AnnouncedResponse(msgspec.Struct, frozen=True):
+    """The response of the Responses API whose events are kept."""
+
+    id: str = ""
+    created_at: float = 0.0
+
+
 class AnswerLost(Overloaded):
     """The process that made an answer died before the client got anything of it."""
 
@@ -104,13 +114,16 @@ class AnswerSender:
         self._entry = entry
         self._followed = followed
         self._ids = ids
+        self.api = ""
+        """The only API whose answers are sent; empty for any."""
         self.after = 0
         """The number of the last event that the client has."""
         self.after_sequence = -1
         """Its own number, in the Responses API."""
         self._number = 0
-        self._response = ""
-        """The id of the response, in the Responses API."""
+        self._response = _AnnouncedResponse()
+        """In the Responses API."""
+        self._started = False
         self._head: AnswerHead | None = None
         self._end: AnswerEnd | None = None
         self._body = b""
@@ -124,9 +137,13 @@ class AnswerSender:
         head, end = self._head, self._end
         if head is None:
             raise AnswerLost("the answer ended before it began; send the request again")
+        if self._number < self.after and end is not None and not end.cut:
+            text = f"the answer has {self._number} events, and ended"
+            raise MalformedRequest(text, where="Last-Event-ID")
         if head.whole:
             await self._exchange.reply(head.status, self._body, self._headers(head))
             return
+        await self._start(head)
         if end is None or end.cut:
             problem = Truncated(_GONE if end is None else _CUT).problem
             await self._exchange.write(self._failure(head, problem))
@@ -138,9 +155,7 @@ class AnswerSender:
         pieces: list[bytes] = []
         for entry in batch:
             if entry.kind == "head":
-                self._head = head = head_of(entry)
-                if not head.whole:
-                    await self._exchange.start(head.status, self._headers(head))
+                self._head = self._accepted(head_of(entry))
             elif entry.kind == "end":
                 self._end = end_of(entry)
             else:
@@ -151,8 +166,23 @@ class AnswerSender:
         data = b"".join(pieces)
         if self._head.whole:
             self._body += data
-        elif data:
-            await self._exchange.write(data)
+        elif self._number >= self.after:
+            await self._start(self._head)
+            if data:
+                await self._exchange.write(data)
+
+    def _accepted(self, head: AnswerHead) -> AnswerHead:
+        """Return the head of an answer in the API of the request; raise `MalformedRequest`."""
+        if self.api and head.api != self.api:
+            text = f"this answer belongs to a request to {head.path}; continue it there"
+            raise MalformedRequest(text, where="Last-Event-ID")
+        return head
+
+    async def _start(self, head: AnswerHead) -> None:
+        """Send the head of a stream, once the answer is known to have the client's last event."""
+        if not self._started:
+            self._started = True
+            await self._exchange.start(head.status, self._headers(head))
 
     def _headers(self, head: AnswerHead) -> dict[str, str]:
         return {**head.headers, ANSWER: self._followed.id}
@@ -163,8 +193,8 @@ class AnswerSender:
         self._last = event
         if self._head is None or not self._head.is_sse:
             return event if self._number > self.after else b""
-        if self._head.api == "openai_responses" and not self._response:
-            self._response = _response_of(event)
+        if self._head.api == "openai_responses" and not self._response.id:
+            self._response = _announced(event)
         if self._number <= self.after:
             return b""
         if self.after_sequence >= 0 and _sequence(event) <= self.after_sequence:
@@ -177,10 +207,11 @@ class AnswerSender:
         array = head.content_type.startswith("application/json")
         extra: JsonObject = {"alt": "json"} if array else {}
         request = Request(model=head.model, stream=True, extra=extra)
-        encoder = codecs.load(head.api).stream_encoder(AnswerContext(request))
+        context = AnswerContext(request, self._response.created_at)
+        encoder = codecs.load(head.api).stream_encoder(context)
         if isinstance(encoder, NumberedEncoder):
-            encoder.feed(ev.Started(self._response, head.model))
-            encoder.continue_from(_sequence(self._last) + 1)
+            encoder.feed(ev.Started(self._response.id, head.model))
+            encoder.continue_from(max(_sequence(self._last), self.after_sequence) + 1)
         written = b"".join(encoder.feed(ev.Failed(problem)))
         return b",\n" + written[1:] if array and self._last else written
 
@@ -195,8 +226,9 @@ def _sequence(event: bytes) -> int:
     return number if isinstance(number, int) else -1
 
 
-def _response_of(event: bytes) -> str:
-    """Return the id of the response that an event of the Responses API announces."""
-    response = _data(event).get("response")
-    id = response.get("id") if isinstance(response, dict) else None
-    return id if isinstance(id, str) else ""
+def _announced(event: bytes) -> _AnnouncedResponse:
+    """Return the response that an event of the Responses API announces."""
+    try:
+        return msgspec.convert(_data(event).get("response"), _AnnouncedResponse)
+    except msgspec.ValidationError:
+        return _AnnouncedResponse()  # an event without one
