@@ -260,6 +260,20 @@ async def test_search_and_filters_find_requests_also_in_the_ledger(browse, tmp_p
             await until(lambda: _shows(page, [healed]))
 
 
+async def test_the_word_of_a_state_is_searched(browse, tmp_path):
+    async with served(tmp_path) as (url, _, app):
+        app.ledger.add(LedgerRow("req_0000000a", YESTERDAY, status=499, error="aborted"))
+        app.ledger.add(LedgerRow("req_0000000b", YESTERDAY, status=200, error="upstream_error"))
+        await until(lambda: _written(url, 2))
+        async with browse(url) as watched:
+            page = watched.page
+            await row(page, "req_0000000a")
+            await page.fill("#search", "client left")
+            await until(lambda: _shows(page, ["req_0000000a"]))
+            await page.fill("#search", "broke off")
+            await until(lambda: _shows(page, ["req_0000000b"]))
+
+
 async def _shows(page, ids: list[str]) -> bool:
     return await shown(page) == ids
 
@@ -370,6 +384,20 @@ async def test_markup_in_names_errors_and_answers_stays_text(browse, tmp_path, s
             assert await page.locator("img:not(header img), main script").count() == 0
 
 
+async def test_a_name_cannot_read_as_another_one(browse, tmp_path):
+    async with served(tmp_path) as (url, _, _):
+        id = await ask(url, "there/\u202eevil", system="\u2067isolated")
+        async with browse(url) as watched:
+            page = watched.page
+            await row(page, id)
+            assert "there/\\u202eevil" in await page.inner_text(f"{ROW}[data-id={id}]")
+            await page.evaluate(f"location.hash = 'request/{id}'")
+            await page.wait_for_selector(".waterfall")
+            text = await page.text_content("#request-body")
+            assert "\\u2067isolated" in text
+            assert not {"\u202e", "\u2067"} & set(text)
+
+
 async def test_a_request_that_runs_is_filled_in_at_its_end(browse, tmp_path):
     async with served(tmp_path) as (url, model, _), browse(url) as watched:
         page = watched.page
@@ -422,8 +450,10 @@ async def test_usage_models_and_providers_show_what_the_gateway_knows(browse, tm
             await page.click("nav a:has-text('Providers')")
             await page.wait_for_selector(".provider-card .failures")
             text = await page.inner_text(".provider-card")
-            assert "in use" in text
+            assert "failing" in text  # the last request failed; the breaker is still closed
             assert "overloaded" in text
+            await ask(url)
+            await page.wait_for_selector(".provider-card .state-badge:has-text('in use')")
 
 
 async def _is(found, value) -> bool:

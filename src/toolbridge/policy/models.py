@@ -130,7 +130,7 @@ def explain_name(name: str, facts: ModelFacts) -> str:
     if plain.startswith(_GOOGLE) and plain != _GOOGLE:
         return explain_name(plain.removeprefix(_GOOGLE), facts)
     if _table_entry(plain, facts.table):
-        return "[map] has an alias or tier that the name matches"
+        return "[map] has an alias, a tier or a pattern that the name matches"
     if facts.fixed and facts.default:
         return "no other rule applies: `default` of [map]"
     if _by_vendor(plain, facts):

@@ -1,9 +1,14 @@
 /** Makes elements. Values are set as text, so that none is interpreted as HTML. */
 
+/** Returns text with characters that change the direction of other text shown as escapes: a name must not read as another one. */
+export function visible(text) {
+  return text.replace(/[\u202a-\u202e\u2066-\u2069]/gu, (mark) => `\\u${mark.codePointAt(0).toString(16)}`);
+}
+
 export function make(tag, className = "", text = "") {
   const element = document.createElement(tag);
   if (className) element.className = className;
-  if (text) element.textContent = text;
+  if (text) element.textContent = visible(String(text));
   return element;
 }
 
@@ -14,9 +19,10 @@ export function build(tag, attributes = {}, ...children) {
     if (value === undefined || value === null || value === false) continue;
     if (name === "class") element.className = value;
     else if (name === "onclick") element.addEventListener("click", value);
-    else element.setAttribute(name, value === true ? "" : String(value));
+    else element.setAttribute(name, value === true ? "" : visible(String(value)));
   }
-  element.append(...children.filter((child) => child !== null && child !== undefined && child !== ""));
+  const given = children.filter((child) => child !== null && child !== undefined && child !== "");
+  element.append(...given.map((child) => (child instanceof Node ? child : visible(String(child)))));
   return element;
 }
 

@@ -1,5 +1,5 @@
 /** The text of the run with its items, and the final result. */
-import { make } from "./dom.js";
+import { make, visible } from "./dom.js";
 import { badge, pretty } from "./details.js";
 
 const LONGEST = 100_000; // characters that stay on the page; the axis keeps all of them
@@ -45,7 +45,7 @@ export class TextPane {
       this.#last = document.createTextNode("");
       this.#root.append(this.#last);
     }
-    this.#last.appendData(piece.text);
+    this.#last.appendData(visible(piece.text));
     this.#length += piece.text.length;
   }
 

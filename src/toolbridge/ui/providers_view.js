@@ -48,7 +48,7 @@ export class ProvidersView {
 }
 
 function cardOf(provider, now) {
-  const [state, word] = provider.resting ? ["open", "passed over"] : (STATES[provider.breaker] ?? STATES.closed);
+  const [state, word] = stateOf(provider);
   const badge = build("span", { class: "state-badge" }, shape(state), word);
   badge.dataset.state = state;
   const head = build("header", { class: "model-head" }, make("h3", "", provider.name), make("span", "faint", provider.host || provider.api), badge);
@@ -63,6 +63,13 @@ function cardOf(provider, now) {
   ]));
   card.append(failures(provider.failures, now));
   return card;
+}
+
+function stateOf(provider) {
+  if (provider.resting) return STATES.open;
+  // The breaker opens only after several failures.
+  if (provider.breaker === "closed" && provider.failures_in_a_row > 0) return ["warn", "failing"];
+  return STATES[provider.breaker] ?? STATES.closed;
 }
 
 function figures(provider) {

@@ -194,7 +194,8 @@ function tokens(row, number) {
 }
 
 function costOf(row) {
-  return row.cost === null && inputOf(row) + row.output === 0 ? "–" : money(row.cost);
+  const unknown = inputOf(row) + row.output === 0 && (row.cost === null || row.error !== "");
+  return unknown ? "–" : money(row.cost);
 }
 
 function marks(row) {

@@ -1,6 +1,6 @@
 /** One request on a time axis: received, routed, each attempt, the first token, the answer, the end. */
 import { build, make } from "./dom.js";
-import { duration } from "./format.js";
+import { duration, plural } from "./format.js";
 
 /** Returns the steps of a request: `{label, start, end, kind, note}` in milliseconds. */
 export function stepsOf(row, explanation) {
@@ -14,7 +14,7 @@ export function stepsOf(row, explanation) {
     steps.push({ label: "Waiting for the model", start: 0, end: first, kind: "wait", note: "" });
   }
   if (first !== null) {
-    const note = row.output > 0 ? `${row.output} tokens${speed(row, total - first)}` : "";
+    const note = row.output > 0 ? `${plural(row.output, "token")}${speed(row, total - first)}` : "";
     steps.push({ label: "Answer", start: first, end: total, kind: "answer", note });
   }
   return steps;

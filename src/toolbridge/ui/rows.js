@@ -1,5 +1,5 @@
 /** The requests that the page knows: joined by their ids, the newest first, limited in number. */
-import { failed } from "./request_state.js";
+import { failed, stateOf } from "./request_state.js";
 
 export const MOST = 5000;
 const SEARCHED = ["id", "key", "client", "session", "api", "asked", "model", "provider", "error", "status"];
@@ -60,6 +60,6 @@ export function matching(list, text, only) {
 }
 
 function contains(row, words) {
-  const whole = [...SEARCHED.map((name) => row[name]), ...row.routes].join("\n").toLowerCase();
+  const whole = [stateOf(row).word, ...SEARCHED.map((name) => row[name]), ...row.routes].join("\n").toLowerCase();
   return words.every((word) => whole.includes(word));
 }

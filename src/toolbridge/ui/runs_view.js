@@ -8,7 +8,7 @@ import { LiveRun } from "./live_run.js";
 import { ResultPane, TextPane } from "./panes.js";
 import { PastRuns } from "./past.js";
 import { Replay } from "./replay.js";
-import { go, setTitle, shownView } from "./router.js";
+import { go, setTitle } from "./router.js";
 import { Story, spoken } from "./story.js";
 
 const at = (id) => document.getElementById(id);
@@ -128,7 +128,8 @@ function end(live) {
 function change(story, state) {
   page.state = state;
   page.run = page.live?.id || page.run;
-  if (page.run && shownView().startsWith("run")) {
+  // The address itself is read: another view that was just chosen is not the shown one yet.
+  if (page.run && /^#runs?(?:\/|$)/u.test(location.hash)) {
     history.replaceState(null, "", `#run/${page.run}`); // the address leads back to this run
     setTitle(`Run ${page.run}`);
   }

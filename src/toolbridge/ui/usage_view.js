@@ -72,10 +72,11 @@ export class UsageView {
     const unpriced = sum((total) => total.unpriced);
     const cached = sum((total) => total.cache_read);
     const input = sum((total) => total.input + total.cache_read + total.cache_write);
+    const about = sum((total) => total.estimated) > 0 ? "~" : "";
     const figures = [
       ["Requests", exact(sum((total) => total.requests)), plural(sum((total) => total.errors), "error")],
-      ["Input tokens", count(input), input > 0 ? `${Math.round((cached / input) * 100)} % from caches` : ""],
-      ["Output tokens", count(sum((total) => total.output)), ""],
+      ["Input tokens", about + count(input), input > 0 ? `${Math.round((cached / input) * 100)} % from caches` : ""],
+      ["Output tokens", about + count(sum((total) => total.output)), about && "estimated in part"],
       ["Cost", money(sum((total) => Number(total.cost))), unpriced > 0 ? `${plural(unpriced, "request")} without a known price` : ""],
     ];
     at("usage-figures").replaceChildren(
