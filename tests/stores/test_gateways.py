@@ -85,6 +85,26 @@ async def test_two_machines_share_keys_budgets_and_the_ledger(
     assert not list(quick.rglob("toolbridge.sqlite"))
 
 
+async def test_the_first_request_after_a_pause_uses_the_keys_of_now(
+    quick, redis_url, postgres_url, monkeypatch
+):
+    monkeypatch.setattr(created_keys, "_PAUSE", 0.05)
+    monkeypatch.setenv("TOOLBRIDGE_LEDGER", postgres_url)
+    monkeypatch.setenv("TOOLBRIDGE_STORE", redis_url)
+    name = f"carol{os.getpid()}{time.time_ns()}"
+    async with cluster(quick, 1, store=redis_url, ledger=postgres_url) as ((url,), *_):
+        key = await create(name)
+        await asyncio.sleep(0.11)  # twice the pause: what the gateway knows is old
+        assert [status for status, *_ in await asyncio.gather(*(ask(url) for _ in range(3)))] == [
+            401, 401, 401,
+        ]  # fmt: skip
+        assert (await ask(url, key))[0] == 200
+        await asyncio.to_thread(command, "key", "revoke", name)
+        await asyncio.sleep(0.11)  # twice the pause: what the gateway knows is old
+        done = await asyncio.gather(*(ask(url, key) for _ in range(3)))
+        assert [status for status, *_ in done] == [403, 403, 403]
+
+
 async def until_admitted(urls, key):
     """Use one request on each gateway as soon as it knows the key."""
     for url in urls:

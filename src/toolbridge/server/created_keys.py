@@ -21,6 +21,8 @@ from toolbridge.store.notices import notice
 
 _PAUSE = 1.0
 """Seconds for which the keys are not read again."""
+_WAIT = 1.0
+"""Seconds for which a request waits for the keys of a server."""
 _MISSING = -1
 """The version of the keys while their file is missing."""
 _RETRY = 5.0
@@ -61,17 +63,22 @@ class CreatedKeys:
             async with self._lock:
                 if not self._is_fresh():
                     await self._try_to_read(self._store)
-                    self._read_at = time.monotonic()
             return
-        self._read_at = time.monotonic()
         if self._reading is None or self._reading.done():
-            # No request waits for a server: the keys that were read last are valid.
             self._reading = asyncio.create_task(self._try_to_read(self._store))
+        # Under load nobody waits for the server. After a pause the known keys are too old: a key may
+        # have been revoked. While the server does not answer, the keys that were read last are valid.
+        if not self._trouble and time.monotonic() - self._read_at > 2 * _PAUSE:
+            await asyncio.wait({self._reading}, timeout=_WAIT)
 
     def _is_fresh(self) -> bool:
         return time.monotonic() - self._read_at < _PAUSE
 
     async def _try_to_read(self, store: KeyStore) -> None:
+        await self._read_or_report(store)
+        self._read_at = time.monotonic()  # not after a cancellation
+
+    async def _read_or_report(self, store: KeyStore) -> None:
         if not self.required and not store.may_exist():
             return  # the usual case: one person, and no file
         self.required = self.required or store.local
