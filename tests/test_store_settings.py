@@ -16,6 +16,8 @@ def read(env=None, **given):
     "given",
     [
         {"store": "redis://localhost"},
+        {"store": "redis://localhost/"},
+        {"store": "redis://localhost:6379/3"},
         {"store": "rediss://user:pw@host:6380/1"},
         {"store": "valkey://host"},
         {"store": "unix:///run/redis.sock?db=1"},
@@ -37,6 +39,7 @@ def test_addresses_of_servers_are_accepted(given):
         ({"store": "redis://"}, "it has no host"),
         ({"store": "redis://h:99999"}, "store: .*[Pp]ort"),
         ({"store": "unix:"}, "no path"),
+        ({"store": "redis://h/abc"}, "the database 'abc' must be a number"),
         ({"ledger": "mysql://x"}, "postgresql:// or postgres://"),
         ({"ledger": "$NONE"}, "the variable NONE is not set"),
     ],

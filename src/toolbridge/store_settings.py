@@ -88,4 +88,8 @@ def url_fault(text: str, schemes: tuple[str, ...]) -> str:
     # libpq takes the host from the options or the environment.
     if not parts.hostname and parts.scheme.lower() not in POSTGRES:
         return "it has no host"
+    database = parts.path.strip("/")
+    if parts.scheme.lower() not in POSTGRES and database and not database.isdecimal():
+        # redis-py would use database 0 for a name.
+        return f"the database {database!r} must be a number, such as /1"
     return ""

@@ -90,7 +90,7 @@ class RedisServer:
         self._epoch = epoch if isinstance(epoch, bytes) else b""
 
     async def _fail(self, why: str) -> None:
-        if not self.trouble:
+        if not self.trouble and self._epoch:  # otherwise the start fails, and reports it
             notice(f"the store at {self.url.shown} is away: {why}; values are kept in memory only")
         self.trouble = why
         await self._disconnect()
