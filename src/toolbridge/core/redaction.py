@@ -16,7 +16,7 @@ import msgspec
 from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps, loads
 from toolbridge.core.masking import MASK, secrets_pattern
 from toolbridge.core.secret_containers import find_containers
-from toolbridge.core.secret_patterns import Edit, find_secrets, is_secret_name
+from toolbridge.core.secret_patterns import Edit, find_secrets, is_secret_name, settled_length
 
 __all__ = ["MASK", "Redacted", "Redactor", "is_secret_name"]
 
@@ -34,7 +34,15 @@ _DEEPEST = 200
 class Redactor:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         """Redact text with the shape or name of a secret, and `secrets` anywhere."""
+        secrets = list(secrets)
         self._given = secrets_pattern(secrets)
+        self._has_spaces = any(
+            " " in secret.strip() or "\t" in secret.strip() for secret in secrets
+        )
+
+    def settled(self, text: str) -> int:
+        """Return how many characters of a line can be redacted before the rest of it is known."""
+        return 0 if self._has_spaces else settled_length(text)
 
     def text(self, text: str) -> str:
         """Return `text` without secrets."""

@@ -64,6 +64,11 @@ _PEM_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----")
 _PEM_BODY = re.compile(
     r"(?P<value>(?:[A-Za-z0-9+/=:,. \t-]|\\{1,4}[nr]|\s)*?)(?=-----|[^A-Za-z0-9+/=:,. \t\s\\-]|\Z)"
 )
+_MAY_GO_ON = re.compile(
+    rf"(?i)(?:(?:{NAMES})(?:\\{{0,4}}[\"'])?[ \t]{{0,4}}(?:[:=].*)?|bearer[ \t]{{0,4}}\S*)\Z"
+)
+"""The name of a secret at the end of a line, also with the beginning of its value."""
+_BRACKETS = re.compile(r"[{\[\\]")
 _ASCII_LOWER = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 _SECRET_NAME = re.compile(rf"(?i)(?:{NAMES})\Z")
 
@@ -108,6 +113,18 @@ def _occurrences(text: str, part: str) -> Iterator[int]:
 def is_secret_name(name: str) -> bool:
     """Whether a member of this name holds a secret: `x-api-key`, `githubToken`, not `max_tokens`."""
     return _SECRET_NAME.search(name) is not None
+
+
+def settled_length(text: str) -> int:
+    """Return how many characters of a line of prose belong to no secret, however the line goes on.
+
+    They end with a word. A secret has no spaces, except after a name with a colon, after `Bearer`,
+    in quotes or brackets after a name, and in PEM; then nothing is settled.
+    """
+    end = max(text.rfind(" "), text.rfind("\t")) + 1
+    words = text[:end]
+    goes_on = _MAY_GO_ON.search(words) or _BRACKETS.search(words) or "--" in words
+    return 0 if goes_on else end
 
 
 def opens_private_key(text: str) -> bool:

@@ -1,7 +1,8 @@
 """Redacts the events of a response before they leave the process.
 
 A secret may be split over several deltas. So events are held until the text that they carry ends, or
-a line of it ends (only private keys span lines), and are redacted together; each stays an event.
+a line of it ends (only private keys span lines), and are redacted together; each stays an event. In
+prose, where nothing announces a secret, they are held until the end of a word.
 """
 
 from toolbridge.core.redacted_lines import parse_line, redact_lines, strings_in
@@ -27,7 +28,7 @@ class AnswerRedactor:
         self._fields: frozenset[str] = frozenset()
         """The fields that the held events carry text of."""
         self._text = ""
-        """The text of the held events since the last line end."""
+        """The text of the held events since the last end of a line or a word."""
         self._size = 0
 
     def feed(self, n: int, event: bytes) -> list[Numbered]:
@@ -51,13 +52,17 @@ class AnswerRedactor:
         return out
 
     def _settle(self) -> list[Numbered]:
-        """Return the events up to the last complete line."""
-        _, newline, tail = self._text.rpartition("\n")
-        if not newline or opens_private_key(self._text):
+        """Return the events up to the last complete line, or to the last word of prose."""
+        if opens_private_key(self._text):
             return []
+        line = self._text.rfind("\n") + 1
+        settled = line + self._redactor.settled(self._text[line:])
+        if not settled:
+            return []
+        tail = self._text[settled:]
         if not tail:
             return self.close()
-        # The last event continues the line: it stays, without the secrets of the lines before.
+        # The last event continues the line: it stays, without the secrets before.
         fields = self._fields
         *out, (n, last) = self.close()
         shown = last.decode()
