@@ -70,6 +70,7 @@ def offered(*tools, **options):
         ((hosted("web_search"),), {"choice": ToolChoice("none")}, [], []),
         ((Tool("Bash"),), {}, [], []),
         ((Tool("web_search"), hosted("web_search")), {}, ["web_search_2"], ["web_search", "web_search_2"]),
+        ((hosted("web_search"), hosted("web_search")), {}, ["web_search", "web_search_2"], ["web_search", "web_search_2"]),
         (
             (hosted("web_search"), hosted("web_fetch"), Tool("Bash")),
             {"native": frozenset({"web_fetch"})},
