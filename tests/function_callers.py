@@ -19,7 +19,7 @@ import pytest
 PRODUCT = f"src{os.sep}toolbridge{os.sep}"
 
 _called: dict[int, CodeType] = {}
-_callers: dict[str, list[str]] = {}
+_callers: dict[str, dict[str, None]] = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,21 +28,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure() -> None:
     threading.settrace(_record)
-    sys.settrace(_record)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     _called.clear()
+    sys.settrace(_record)  # for each test: Hypothesis removes the function of an earlier one
     result = yield
     test = item.nodeid.partition("[")[0]
     for code in [*_called.values()]:
         at = code.co_filename.rfind(PRODUCT)
         if at >= 0:
             name = f"{Path(code.co_filename[at:]).as_posix()}::{code.co_qualname}"
-            tests = _callers.setdefault(name, [])
-            if not tests or tests[-1] != test:
-                tests.append(test)
+            _callers.setdefault(name, {})[test] = None
     return result
 
 
@@ -50,7 +48,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     sys.settrace(None)
     if file := config.getoption("--callers"):
         worker = os.environ.get("PYTEST_XDIST_WORKER")
-        Path(f"{file}.{worker}" if worker else file).write_bytes(msgspec.json.encode(_callers))
+        record = {function: [*tests] for function, tests in _callers.items()}
+        Path(f"{file}.{worker}" if worker else file).write_bytes(msgspec.json.encode(record))
 
 
 def _record(frame: FrameType, _event: str, _arg: object) -> None:
