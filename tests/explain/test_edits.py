@@ -6,6 +6,7 @@ from tests.tables import every_row
 from toolbridge.core.messages import (
     Call,
     Image,
+    OutputFormat,
     Request,
     Result,
     Sampling,
@@ -66,6 +67,36 @@ def image(data):
             PLAIN,
             [("system.0", "removed", {"role": "system", "type": "text", "text": "s"}, None)],
         ),
+        (
+            user(Text("a"), Text("b")),
+            user(Text("x")),
+            [
+                ("turns.0.content.0.text", "changed", "a", "x"),
+                ("turns.0.content.1", "removed", {"role": "user", "type": "text", "text": "b"}, None),
+            ],
+        ),
+        (
+            user(Text("a")),
+            replace(PLAIN, turns=(Turn("assistant", (Text("b"),)),)),
+            [
+                ("turns.0.content.0", "removed", {"role": "user", "type": "text", "text": "a"}, None),
+                ("turns.0.content.0", "added", None, {"role": "assistant", "type": "text", "text": "b"}),
+            ],
+        ),
+        (
+            user(Text("ab"), Call("1", "f")),
+            user(Text("a"), Text("b"), Result("1")),
+            [
+                ("turns.0.content.0.text", "changed", "ab", "a"),
+                ("turns.0.content.1", "removed", {"role": "user", "type": "call", "id": "1", "name": "f"}, None),
+                ("turns.0.content.1", "added", None, {"role": "user", "type": "text", "text": "b"}),
+                ("turns.0.content.2", "added", None, {"role": "user", "type": "result", "call_id": "1"}),
+            ],
+        ),
+        (PLAIN, replace(PLAIN, output=OutputFormat()), [("output", "added", None, {})]),
+        (replace(PLAIN, output=OutputFormat()), PLAIN, [("output", "removed", {}, None)]),
+        (replace(PLAIN, output=OutputFormat({})), replace(PLAIN, output=OutputFormat({"a": 1})), [("output.schema", "changed", {}, {"a": 1})]),
+        (tools("a", "b", "c"), tools("c", "a"), [("tools.1", "removed", {"name": "b"}, None)]),
         # Calls and results are paired by their ids, in any order.
         (
             user(Result("1", (Text("a"),)), Result("2", (Text("b"),))),
@@ -138,6 +169,7 @@ def test_the_pieces_of_a_text_are_one_line():
     assert lines == event_lines("ollama", 200, "".join(whole))
     assert lines[0] == "HTTP 200"
     assert not any("msg_" in line or line.startswith("usage") for line in lines)
+    assert event_lines("ollama", 400, '{"error":"no"}') == ["HTTP 400", "rejected no"]
     assert event_lines("ollama", 404, '{"error":"no model"}') == ["HTTP 404", "rejected no model"]
 
 
