@@ -133,6 +133,11 @@ def test_without_an_id_the_beginning_of_the_conversation_is_the_key():
     assert session_key(asked(user="\ud800"), {})  # a lone surrogate
 
 
+def test_the_parts_of_a_key_do_not_run_together():
+    one, other = asked("ab", user="c"), asked("a", user="bc")
+    assert session_key(one, {}) != session_key(other, {})
+
+
 # ── captures ──
 
 BESIDE = Path(__file__).parents[2] / "../shared/clients/captures"

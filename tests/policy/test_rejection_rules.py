@@ -358,6 +358,8 @@ def test_roles_and_tools_of_other_kinds():
     text = "messages[0].role: unknown variant `developer`, expected one of `system`, `user`"
     body, _ = sent_again(text, CHAT | {"messages": [developer, USER]}, status=422)
     assert [m["role"] for m in body["messages"]] == ["system", "user"]
+    for other in ("the developer was not found", "messages[0].role: unknown variant `x`"):
+        assert find_corrections(Problem("rejected", other, status=422), CHAT, "openai_chat") == ()
     text = "tools[1]: unknown variant `custom`, expected `function`"
     custom = {"type": "custom", "custom": {"name": "p"}}
     body, _ = sent_again(text, CHAT | {"tools": [TOOL, custom]})

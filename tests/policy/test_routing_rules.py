@@ -75,6 +75,8 @@ def test_the_traits_of_a_request():
     seen = Request(model="m", turns=(Turn("user", (shot,)), Turn("user", (Text("what is it?"),))))
     assert traits_of(seen, {}).images
     assert not traits_of(Request(model="m"), {}).images
+    for part in (Text("what is it?"), Result("c", (Text("shot"),)), Result("c")):
+        assert not traits_of(Request(model="m", turns=(Turn("user", (part,)),)), {}).images
     thinking = {
         Think(): False,
         Think(mode="off", effort="high"): False,
@@ -187,3 +189,18 @@ def test_a_wrong_rule_is_named(text, error, tmp_path):
 def test_a_rule_that_cannot_work_is_an_error_at_start(rule, error):
     with pytest.raises(ConfigError, match=error):
         check_rules((RoutingRule(to="ollama/a"), rule), ["ollama", "openai"])
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        RoutingRule(to="ollama/a"),
+        RoutingRule(to=("ollama/a",)),
+        RoutingRule(to=("ollama/a", "openai/b")),
+        RoutingRule(to=(WeightedModel("ollama/a"), WeightedModel("openai/b"))),
+        RoutingRule(to="ollama/a", client="codex"),
+        RoutingRule(to="ollama/a", client="aider/*"),
+    ],
+)
+def test_a_rule_that_can_work_is_accepted(rule):
+    check_rules((rule,), ["ollama", "openai"])

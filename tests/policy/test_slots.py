@@ -101,3 +101,12 @@ def test_no_two_requests_run_in_one_slot(slots, steps):
             assert 0 <= slot < slots
             assert slot not in running
             running.append(slot)
+
+
+def test_a_subagent_of_the_last_slot_keeps_the_slot_that_it_gets_later():
+    server = Server(3)
+    server.hold("other", "subagent")
+    assert server.ask("a", "subagent") == 2
+    server.table.release(1)
+    server.now += LIVE + 1
+    assert [server.ask("a", "subagent"), server.ask("a", "subagent")] == [1, 1]

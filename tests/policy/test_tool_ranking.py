@@ -162,3 +162,49 @@ def test_the_linear_search_agrees_with_re(flags, pattern, text):
                 LinearPattern(flags + pattern)
             return
         assert LinearPattern(flags + pattern).found_in(text) is expected
+
+
+def test_a_short_word_is_not_read_as_a_plural():
+    assert rank_tools([tool("bus"), tool("bu")], "bus") == ("bus",)
+    assert rank_tools([tool("pass")], "pas") == ()
+    assert rank_tools([tool("cars")], "car") == ("cars",)
+
+
+def test_a_tool_is_read_within_a_bound():
+    long = "x" * 20_000
+    described = tool("one", f"{long} needle", thread="")
+    assert rank_tools([described], "needle") == rank_tools([described], "thread") == ()
+    split = tool("one", long[:-4], thread="needle")
+    assert rank_tools([split], "thre") == ("one",)
+    assert rank_tools([split], "needle") == ()
+    nested: dict = {"type": "string", "description": "needle"}
+    for level in range(20):
+        nested = {"type": "object", "properties": {f"level{level}": nested}}
+        deep = Tool("one", "", nested)
+        assert bool(rank_tools([deep], "needle")) is (level <= 8)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4])
+def test_a_pattern_finds_at_most_so_many_and_names_first(most):
+    tools = [tool("a", "read"), tool("read_b"), tool("c", "read"), tool("read_d")]
+    assert match_tools(tools, "read", most=most) == ("read_b", "read_d", "a", "c")[:most]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"b\Z", "ab"),
+        (r"b\Z", "ab\n"),
+        (r"b$", "ab\n"),
+        (r"\Ab", "ab"),
+        (r"\Aa", "ab"),
+        (r"(?m)^b", "a\nb"),
+        (r"(?m)a$", "a\nb"),
+        (r"a$", "a\nb"),
+        (r"a(?#a note)b", "ab"),
+        (r"a(?#note)b", "a)b"),
+        (r"a(?#one)(?#two)b", "ab"),
+    ],
+)
+def test_boundaries_and_comments_are_those_of_python(pattern, text):
+    assert LinearPattern(pattern).found_in(text) is bool(re.search(pattern, text))

@@ -49,6 +49,16 @@ def test_what_is_cut_keeps_its_kind_and_says_how_much_there_was(value, kind):
     assert len(dump_bytes(found)) > 700
 
 
+def test_what_is_cut_begins_with_the_values_that_there_were():
+    values = [7, 2.5, None, True, "text", {"a": [1]}]
+    found, cut = fit([*values, *range(9999)], 1000)
+    assert cut
+    assert found[:30] == [*values, *range(24)]
+    members, cut = fit({f"k{n}": n for n in range(9999)}, 1000)
+    assert cut
+    assert [*members.items()][:20] == [(f"k{n}", n) for n in range(20)]
+
+
 def test_a_deep_result_is_cut_at_a_level():
     deep = []
     for _ in range(200):

@@ -54,7 +54,7 @@ def test_what_a_real_client_sends_goes_on_without_loss(body):
 
 
 @pytest.mark.req("CL-02")
-@every_row("body", bodies())
+@pytest.mark.parametrize("body", bodies())
 @every_row("name", codecs.names())
 def test_what_a_real_client_sends_can_be_said_in_every_api(name, body):
     request = CODEC.decode_request(json.dumps(body).encode())

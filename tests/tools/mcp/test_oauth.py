@@ -187,6 +187,28 @@ async def test_a_login_is_not_sent_to_another_url(tmp_path):
     assert all("authorization" not in headers for _, _, headers in double.requests)
 
 
+async def test_a_login_is_not_used_for_a_server_that_a_request_names(tmp_path):
+    async with mcp_double(token="a1") as double:
+        _, env = stored(double, tmp_path)
+        login, url = Logins(env).find("one"), f"{double.url}/mcp"
+        servers = McpServers(ServerToolSettings(mcp_urls=(url,)), env)
+        label = servers.named(url)
+        Logins(env).save(label, login)
+        found = await servers.tools(label)
+        await servers.close()
+    assert "requires a login" in found.text
+    assert all("authorization" not in headers for _, _, headers in double.requests)
+
+
+async def test_a_header_of_the_settings_comes_before_a_stored_login(tmp_path):
+    async with mcp_double(token="own") as double:
+        _, env = stored(double, tmp_path)
+        one = McpServerSettings(url=f"{double.url}/mcp", headers={"Authorization": "Bearer own"})
+        servers = McpServers(ServerToolSettings(mcp={"one": one}), env)
+        assert len((await servers.tools("one")).tools) == 2
+        await servers.close()
+
+
 def test_a_broken_file_is_no_login(tmp_path):
     folder = tmp_path / "toolbridge" / "mcp"
     folder.mkdir(parents=True)

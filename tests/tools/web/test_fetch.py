@@ -350,6 +350,15 @@ async def test_a_page_beyond_the_size_is_cut_while_it_is_read():
     assert sent < 50 << 20, "reading stops at the limit"
 
 
+@pytest.mark.parametrize(("most", "cut"), [(9, True), (10, False), (11, False)])
+async def test_a_page_of_exactly_the_size_is_whole(most, cut):
+    handle, _ = served(b"0123456789")
+    async with serving(handle) as url:
+        found = await fetched(url, allow_hosts=(host_of(url),), max_bytes=most)
+    assert found.truncated is cut
+    assert found.text.startswith("0123456789"[:most])
+
+
 def bomb():
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     zeros = b"a" * (1 << 20)

@@ -6,10 +6,13 @@ import sys
 
 import pytest
 from tests.search_double import search_double
+from tests.tables import every_row
 
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.server_tools import SearchHit, SearchHits, ServerToolError
 from toolbridge.server_tool_settings import WebSearchSettings, chosen_engine
+from toolbridge.tools.web.engines import with_sites
+from toolbridge.tools.web.hits import hits_in
 from toolbridge.tools.web.search import SearchQuery, search_backend
 from toolbridge.upstream.session import open_session
 
@@ -310,3 +313,46 @@ async def test_duckduckgo_without_its_package_names_the_extra(monkeypatch):
     async with open_session() as session:
         with pytest.raises(ConfigError, match=r"'\.\[duckduckgo\]'"):
             search_backend(WebSearchSettings(backend="duckduckgo"), {}, session)
+
+
+# ── answers of any shape ─────────────────────────────────────────────────────
+
+
+@every_row(
+    ("value", "urls"),
+    [
+        ([{"url": "https://a.org"}, {"no": 1}, "x"], ["https://a.org"]),
+        ({"results": [{"link": "https://a.org"}]}, ["https://a.org"]),
+        ({"web": {"results": [{"url": "https://a.org"}]}}, ["https://a.org"]),
+        ({"a": [1], "b": [{"url": "https://b.org"}]}, ["https://b.org"]),
+        ({"a": "x", "b": None}, []),
+        ("text", []),
+        (None, []),
+    ],
+)
+def test_hits_in_json_of_an_unknown_shape(value, urls):
+    assert [hit.url for hit in hits_in(value)] == urls
+
+
+@every_row(
+    ("query", "text"),
+    [
+        (SearchQuery("q"), "q"),
+        (SearchQuery("q", allow=("a.org",)), "q (site:a.org)"),
+        (SearchQuery("q", allow=("a.org", "b.org")), "q (site:a.org OR site:b.org)"),
+        (SearchQuery("q", block=("a.org", "b.org")), "q -site:a.org -site:b.org"),
+        (SearchQuery("q", allow=("a.org",), block=("b.org",)), "q (site:a.org) -site:b.org"),
+    ],
+)
+def test_domains_become_operators(query, text):
+    assert with_sites(query, "{q} ({sites})") == text
+    assert with_sites(query, "{q} ({sites})", most=len(text)) == text
+    assert with_sites(query, "{q} ({sites})", most=len(text) - 1) == "q"
+
+
+def test_operators_that_do_not_fit_are_left_out():
+    many = tuple(f"host{n:03}.example.org" for n in range(200))
+    text = with_sites(SearchQuery("q", block=many), "{q}", most=100_000)
+    assert text.startswith("q -site:host000.example.org -site:host001")
+    assert len(text) < 330
+    assert "host199" not in text

@@ -1,0 +1,59 @@
+"""A plugin of pytest that writes which tests call which functions of the product.
+
+`python -m pytest -p tests.function_callers --callers FILE …` writes a JSON object to FILE: each
+function as `path::qualified.name`, with the tests that call it in their own process.
+With `-n`, every worker writes a file of its own: FILE.gw0, FILE.gw1 and so on.
+`tests/mutants.py` uses it to choose the tests of a mutant.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FrameType
+
+import msgspec
+import pytest
+
+PRODUCT = f"src{os.sep}toolbridge{os.sep}"
+
+_called: dict[int, CodeType] = {}
+_callers: dict[str, dict[str, None]] = {}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--callers", help="the file for the tests that call each function")
+
+
+def pytest_configure() -> None:
+    threading.settrace(_record)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    _called.clear()
+    sys.settrace(_record)  # for each test: Hypothesis removes the function of an earlier one
+    result = yield
+    test = item.nodeid.partition("[")[0]
+    for code in [*_called.values()]:
+        at = code.co_filename.rfind(PRODUCT)
+        if at >= 0:
+            name = f"{Path(code.co_filename[at:]).as_posix()}::{code.co_qualname}"
+            _callers.setdefault(name, {})[test] = None
+    return result
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    sys.settrace(None)
+    if file := config.getoption("--callers"):
+        worker = os.environ.get("PYTEST_XDIST_WORKER")
+        record = {function: [*tests] for function, tests in _callers.items()}
+        Path(f"{file}.{worker}" if worker else file).write_bytes(msgspec.json.encode(record))
+
+
+def _record(frame: FrameType, _event: str, _arg: object) -> None:
+    """Record the call; return no local function, so that lines are not traced."""
+    # By identity: the hash of a code object reads all of its constants, at every call.
+    code = frame.f_code
+    _called[id(code)] = code
