@@ -31,10 +31,9 @@ def is_exempt(file: Path, name: str) -> bool:
 def public_classes() -> dict[str, list[str]]:
     found = defaultdict(list)
     for file in sorted(SRC.rglob("*.py")):
-        for node in ast.parse(file.read_text("utf-8")).body:
-            match node:
-                case ast.ClassDef(name=name) if name[0] != "_" and not is_exempt(file, name):
-                    found[name].append(str(file.relative_to(SRC)))
+        for name in re.findall(r"^class ([A-Za-z]\w*)", file.read_text("utf-8"), re.MULTILINE):
+            if not is_exempt(file, name):
+                found[name].append(str(file.relative_to(SRC)))
     return found
 
 

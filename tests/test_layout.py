@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests.conftest import MARKED_FOLDERS
 
 from toolbridge.conformance.streams import cases
 
@@ -42,6 +43,17 @@ def test_each_thing_has_its_room(place):
     files = [file for file in found.rglob("*") if file.is_file()] if found.is_dir() else [found]
     assert files
     assert all(file.stat().st_size for file in files if file.name != "__init__.py")
+
+
+def test_a_folder_that_make_test_leaves_out_has_only_tests_with_its_mark():
+    """Without the mark, a test there would run in no target."""
+    for folder in MARKED_FOLDERS:
+        files = [*(ROOT / "tests" / folder).glob("test_*.py")]
+        assert files, folder
+        for file in files if folder != "stores" else []:  # its conftest marks every test
+            assert re.search(
+                rf"^pytestmark = .*\.{folder}\b", file.read_text("utf-8"), re.MULTILINE
+            ), file
 
 
 @pytest.mark.req("TF-66")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.unused import ENTRY_POINTS, SRC, main, read, unused
+from tests.unused import ENTRY_POINTS, SRC, main, needed, read, unused
 
 
 def found(tmp_path: Path, **modules: str) -> list[str]:
@@ -15,14 +15,18 @@ def found(tmp_path: Path, **modules: str) -> list[str]:
     return [str(name).removeprefix("toolbridge.") for name in unused(read(tmp_path), {})]
 
 
-def test_nothing_in_src_is_reached_by_tests_alone(capsys):
+def test_nothing_in_src_is_reached_by_tests_alone_and_every_entry_point_is_needed(capsys):
+    """One test, because reading `src` takes longer than both checks."""
     assert main() == 0, capsys.readouterr().out
+    assert ENTRY_POINTS.keys() - needed(read(SRC), ENTRY_POINTS) == set()
 
 
-def test_every_entry_point_is_needed():
-    names = read(SRC)
-    for pattern in ENTRY_POINTS:
-        assert unused(names, ENTRY_POINTS.keys() - {pattern}), pattern
+def test_an_entry_point_that_another_one_or_a_reference_covers_is_not_needed(tmp_path):
+    (tmp_path / "toolbridge").mkdir()
+    source = "class A:\n    def m(self): f()\ndef f(): ...\ndef g(): ...\ng()\nA()"
+    (tmp_path / "toolbridge" / "a.py").write_text(source)
+    patterns = ["toolbridge.a.A.*", "toolbridge.a.f", "toolbridge.a.g"]
+    assert needed(read(tmp_path), patterns) == {"toolbridge.a.A.*"}
 
 
 def test_a_function_that_nothing_calls_is_found(tmp_path):

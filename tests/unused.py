@@ -17,7 +17,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from fnmatch import translate
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,19 +63,50 @@ class Name(NamedTuple):
         return ".".join(filter(None, (self.module, self.owner, self.name)))
 
 
-class Names(NamedTuple):
+class Names:
     """The names of all modules: definitions with file and line, imports, references by user."""
 
-    defined: dict[Name, str]
-    imported: dict[Name, set[Name]]
-    used: dict[Name, set[Name]]
+    def __init__(self) -> None:
+        self.defined: dict[Name, str] = {}
+        self.imported: dict[Name, set[Name]] = {}
+        self.used: dict[Name, set[Name]] = {}
+
+    @cached_property
+    def full(self) -> dict[Name, str]:
+        return {it: str(it) for it in self.defined}
+
+    @cached_property
+    def of_class(self) -> dict[Name, list[Name]]:
+        found: dict[Name, list[Name]] = defaultdict(list)
+        for it in self.defined:
+            if it.owner:
+                found[_class_of(it)].append(it)
+        return found
+
+    @cached_property
+    def by_name(self) -> dict[str, list[Name]]:
+        found: dict[str, list[Name]] = defaultdict(list)
+        for it in self.defined:
+            if it.owner:
+                found[it.name].append(it)
+        return found
+
+    @cached_property
+    def free(self) -> set[Name]:
+        """Definitions that need no reference, and methods that need none but that to their class."""
+        exported = _exported(self)
+        return {
+            it
+            for it in self.defined
+            if _is_free(it, self) or (_class_of(it) in exported and it.name[0] != "_")
+        }
 
 
 @cache
 def read(src: Path) -> Names:
     """Return the names of every module below `src`, which is read once."""
     files = {_module_name(file.relative_to(src)): file for file in sorted(src.rglob("*.py"))}
-    names = Names({}, {}, {})
+    names = Names()
     for module, file in files.items():
         tree = ast.parse(file.read_text("utf-8"))
         definitions = dict(_definitions(module, tree))
@@ -172,27 +203,34 @@ class _Reader(ast.NodeVisitor):
 def unused(names: Names, entry_points: Iterable[str]) -> list[Name]:
     """Return the definitions that neither the code that runs on import nor an entry point reaches.
 
-    Methods are left out where their class is in the list. A method is reached if its class is and
-    if an attribute of its name is, or if the interpreter, a protocol or a public class has it.
+    Methods are left out where their class is in the list.
     """
-    by_class: dict[Name, list[Name]] = defaultdict(list)
-    by_name: dict[str, list[Name]] = defaultdict(list)
-    for it in names.defined:
-        if it.owner:
-            by_class[_class_of(it)].append(it)
-            by_name[it.name].append(it)
-    exported = _exported(names)
-    is_entry_point = re.compile("|".join(map(translate, entry_points)) or r"(?!)").match
-    free = {
-        it
-        for it in names.defined
-        if is_entry_point(str(it))
-        or _is_free(it, names)
-        or (_class_of(it) in exported and it.name[0] != "_")
+    return _unreached(names, reach(names, entry_points))
+
+
+def needed(names: Names, entry_points: Collection[str]) -> set[str]:
+    """Return the entry points without which a definition would be unused."""
+    without_any = reach(names, ())  # a part of what any of them reach, so it is followed once
+    return {
+        pattern
+        for pattern in entry_points
+        if _unreached(names, reach(names, {*entry_points} - {pattern}, without_any))
     }
+
+
+def reach(
+    names: Names, entry_points: Iterable[str], known: Collection[Name] = frozenset()
+) -> set[Name]:
+    """Return the names that the code that runs on import, or an entry point, reaches.
+
+    A method is reached if its class is and if an attribute of its name is, or if the interpreter, a
+    protocol or a public class has it. `known` are names that fewer entry points reach.
+    """
+    reached = set(known)
+    is_entry_point = re.compile("|".join(map(translate, entry_points)) or r"(?!)").match
+    free = names.free | {it for it, text in names.full.items() if is_entry_point(text)}
     waiting = [it for it in names.used if not it.name]  # code outside of definitions
-    waiting += [it for it in free if not it.owner]
-    reached: set[Name] = set()
+    waiting += [it for it in free if not it.owner or _class_of(it) in reached]
     while waiting:
         it = waiting.pop()
         if it in reached:
@@ -200,9 +238,14 @@ def unused(names: Names, entry_points: Iterable[str]) -> list[Name]:
         reached.add(it)
         waiting += names.used.get(it, ())
         waiting += names.imported.get(it, ())
-        waiting += [m for m in by_class[it] if m in free or Name("", m.name) in reached]
+        methods = names.of_class.get(it, ())
+        waiting += [m for m in methods if m in free or Name("", m.name) in reached]
         if not it.module:
-            waiting += [m for m in by_name[it.name] if _class_of(m) in reached]
+            waiting += [m for m in names.by_name.get(it.name, ()) if _class_of(m) in reached]
+    return reached
+
+
+def _unreached(names: Names, reached: Collection[Name]) -> list[Name]:
     return [
         it
         for it in names.defined

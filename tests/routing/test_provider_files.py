@@ -4,6 +4,7 @@ import argparse
 import json
 
 import aiohttp
+import msgspec
 import pytest
 from tests.peers import gateway, whole
 from tests.server.test_corrections import CHAT_ANSWER, CLIENTS, ask, asked_server
@@ -47,6 +48,18 @@ def test_every_assumed_setting_is_one_of_the_file(name):
         assert (inner in value) if inner else (value != getattr(ProviderConfig(), table)), path
     if given.api != "demo":
         codecs.load_target(given.api)
+
+
+def test_a_file_is_read_once_and_its_settings_belong_to_no_gateway():
+    """Gateways share what was read; the variables and settings of one must not reach another."""
+    before = {name: msgspec.json.encode(providers.load(name)) for name in providers.names()}
+    own = ProviderConfig(
+        headers={"x-a": "b"}, quirks={"thinking_field": "reasoning"}, url="http://a/v1"
+    )
+    found = find_providers(Config(providers={"groq": own}), ENV)
+    assert found["groq"].headers["x-a"] == "b"
+    assert providers.load("groq") is providers.load("groq")
+    assert {name: msgspec.json.encode(providers.load(name)) for name in before} == before
 
 
 def test_an_account_that_is_missing_is_named():

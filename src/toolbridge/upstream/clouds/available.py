@@ -5,6 +5,7 @@ The gateway asks this for every provider when it starts, so that no other module
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -107,6 +108,7 @@ def resource_problem(provider: str, provider_config: ProviderConfig, env: Mappin
     return f"{what}; set `resource` under [providers.{provider}] (NAME in {host}), or {shown}"
 
 
+@cache
 def _has(package: str) -> bool:
     try:
         return find_spec(package) is not None

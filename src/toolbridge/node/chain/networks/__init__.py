@@ -4,6 +4,7 @@
 """
 
 import tomllib
+from functools import cache
 from importlib.resources import files
 
 import msgspec
@@ -42,12 +43,14 @@ class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Currency(address, self.token_decimals, self.token_symbol if known else short)
 
 
-def names() -> list[str]:
+@cache
+def names() -> tuple[str, ...]:
     """Return the names of all known networks."""
     here = files(__name__).iterdir()
-    return sorted(f.name.removesuffix(".toml") for f in here if f.name.endswith(".toml"))
+    return tuple(sorted(f.name.removesuffix(".toml") for f in here if f.name.endswith(".toml")))
 
 
+@cache
 def load(name: str) -> Network:
     """Return the network `name`; raise `ConfigError` if it is unknown."""
     if name not in names():
