@@ -65,6 +65,8 @@ class ServerToolLoop:
         self._outcomes: dict[str, ServerToolOutcome] = {}
         self._unsaid: list[Part] = []
         """Calls of an earlier answer that run now, for the history of the next pass."""
+        self._needed = False
+        """Whether the model is asked only if a call of `begin_with` succeeds."""
         self._pass = _Pass()
         self._passes = 0
         self._shown = False
@@ -82,8 +84,14 @@ class ServerToolLoop:
         for call, approval in approvals(plan.request):
             self._resume(call, approval)
 
-    def begin_with(self, offered: RunnableTool, arguments: JsonObject) -> None:
-        """Run a call first; the model then answers by its result, without tools."""
+    def begin_with(
+        self, offered: RunnableTool, arguments: JsonObject, *, needed: bool = False
+    ) -> None:
+        """Run a call first; the model then answers by its result, without tools.
+
+        If all calls are `needed` and fail, the answer ends there.
+        """
+        self._needed = needed
         kind, server = offered.tool.kind, offered.tool.server
         made = ServerCall(self._ids.draw(24), kind, offered.call_name, arguments, server)
         self.waiting[made.id], self._functions[made.id] = made, offered.name
@@ -241,7 +249,9 @@ class ServerToolLoop:
             results.append(ServerResult(id, call.kind, outcome, call.name, call.server))
             events.append(self._added(results[-1]))
         self.waiting = {}
-        if self._pass.client or self._pass.asked or self._last:
+        needed, self._needed = self._needed, False
+        useless = needed and all(isinstance(one.outcome, ServerToolError) for one in results)
+        if self._pass.client or self._pass.asked or self._last or useless:
             return events + self._finish()
         self._continue(results)
         return events

@@ -215,17 +215,16 @@ class Gateway:
         passes = passes and not exchange.status
         if not passes:  # in passthrough the provider stores its own responses
             request = await self.stored_responses.resume(request, exchange.caller)
-        plan, lost = await self.tools.plan(request, route, exchange.access)
-        if plan is not None and (
-            direct := self.tools.direct(plan, turn.kept.trace, agent=turn.from_agent)
-        ):
+        agent = turn.from_agent
+        plan, lost = await self.tools.plan(request, route, exchange.access, agent=agent)
+        if plan is not None and (direct := self.tools.direct(plan, turn.kept.trace, agent=agent)):
             turn.asked = AnswerContext(request, turn.entry.at)
             return direct
         if lost:
             turn.edits = tuple(dict.fromkeys((*turn.edits, *lost)))
         asked, request = request, request if plan is None else plan.request
         offered = translated_tools(request, route.request_encoder, route.target)
-        if tool := forced_tool(offered, route.provider_config.api, agent=turn.from_agent):
+        if tool := forced_tool(offered, route.provider_config.api, agent=agent):
             turn.lose((Loss("tools", f"{tool.name} is not available with {route.address}"),))
             turn.asked = AnswerContext(request, turn.entry.at)
             return KnownAnswer(refuse(request, tool, codec, Ids(os.urandom(16))))
@@ -250,13 +249,13 @@ class Gateway:
 
         def attempts(request: Request) -> AnswerAttempts:
             return self.router.attempts(
-                request, route, counted.tokens, attaches=turn.from_agent, client=client
+                request, route, counted.tokens, attaches=agent, client=client
             )
 
         if plan is None:
             return attempts(request)
         plan = msgspec.structs.replace(plan, request=request)
-        return self.tools.answer(plan, attempts, turn.add_pass, trace, agent=turn.from_agent)
+        return self.tools.answer(plan, attempts, turn.add_pass, trace, agent=agent)
 
     def _descriptions(self, turn: ClientTurn) -> "DescriptionMeter":
         from toolbridge.server.description_meter import DescriptionMeter

@@ -114,12 +114,13 @@ class GatewayTools:
         return bool(kinds and kinds & (self.runner.kinds - _native(request, route)))
 
     async def plan(
-        self, request: Request, route: Route, key: KeyRecord | None
+        self, request: Request, route: Route, key: KeyRecord | None, *, agent: bool
     ) -> "tuple[ServerToolPlan | None, tuple[Loss, ...]]":
         """Return how the gateway runs the tools of `request`, None if it runs none, and the losses."""
         if not self.wants(request, route, key):
             return None, ()
         from toolbridge.history.server_parts import with_unsealed
+        from toolbridge.policy.direct_fetch import direct_addresses
         from toolbridge.policy.server_tool_plan import permitted_plan, plan_server_tools
 
         native = _native(request, route)
@@ -133,7 +134,7 @@ class GatewayTools:
         if found is not None and key is not None:
             found, removed = permitted_plan(found, key.name, key.scopes)
             losses += removed
-        if found is None:
+        if found is None or ((listed := direct_addresses(found, agent=agent)) and not listed[1]):
             return None, losses
         return replace(found, listed=_shown(request, listings)), losses + found.losses
 
@@ -209,6 +210,7 @@ class GatewayTools:
         agent: bool,
     ) -> "ServerToolAnswer":
         """Return the answer in which the gateway runs the tools of `plan`."""
+        from toolbridge.policy.direct_fetch import direct_addresses
         from toolbridge.policy.direct_search import direct_query
         from toolbridge.policy.server_tool_budget import LoopLimits
         from toolbridge.policy.server_tool_loop import ServerToolLoop
@@ -220,6 +222,9 @@ class GatewayTools:
         if found := direct_query(plan, agent=agent):
             offered, query = found
             loop.begin_with(offered, {"query": query})
+        elif listed := direct_addresses(plan, agent=agent):
+            for address in listed[1]:
+                loop.begin_with(listed[0], {"url": address}, needed=True)
         return ServerToolAnswer(
             loop,
             open_pass,
