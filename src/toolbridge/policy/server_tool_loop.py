@@ -77,8 +77,6 @@ class ServerToolLoop:
         """Whether the tools are no longer offered; a call of one is refused and ends the answer."""
         self.usage = Usage()
         """The counts of earlier passes."""
-        self.last_usage = Usage()
-        """The counts of the pass before the current one."""
         self.searches = 0
         self.done = False
         for call, approval in approvals(plan.request):
@@ -198,6 +196,20 @@ class ServerToolLoop:
             return events
         return [*events, *(self._added(call) for call in self.waiting.values())]
 
+    @property
+    def pass_usage(self) -> Usage | None:
+        """The counts of the pass that has ended, if another one follows the tools; else None."""
+        return self._pass.usage if self._passes and self._goes_on else None
+
+    @property
+    def _goes_on(self) -> bool:
+        return not (self._pass.client or self._pass.asked or self._last)
+
+    def refuse(self, text: str) -> list[ev.Event]:
+        """Return the results of the waiting calls, none of which runs."""
+        refused = ServerToolError("too_many_requests", text)
+        return self.answer(dict.fromkeys(self.waiting, refused))
+
     def runs(self) -> list[tuple[ServerCall, RunnableTool]]:
         """Return the calls to run now; the outcomes of the others are known."""
         found: list[tuple[ServerCall, RunnableTool]] = []
@@ -251,7 +263,7 @@ class ServerToolLoop:
         self.waiting = {}
         needed, self._needed = self._needed, False
         useless = needed and all(isinstance(one.outcome, ServerToolError) for one in results)
-        if self._pass.client or self._pass.asked or self._last or useless:
+        if useless or not self._goes_on:
             return events + self._finish()
         self._continue(results)
         return events
@@ -284,8 +296,7 @@ class ServerToolLoop:
         if self._budget.exhausted or self._passes + 1 >= self._limits.max_passes:
             self._last = True
             self.request = _without(self.request, self._plan.offered)
-        self.last_usage = self._pass.usage
-        self.usage = _sum(self.usage, self.last_usage)
+        self.usage = self.usage.plus(self._pass.usage)
         self._pass = _Pass()
         self._numbers.next_answer()
 
@@ -369,16 +380,3 @@ def _without(request: Request, offered: Mapping[str, RunnableTool]) -> Request:
     """Return `request` without server tools, so that the model answers."""
     tools = tuple(tool for tool in request.tools if tool.name not in offered)
     return replace(request, tools=tools, tool_choice=ToolChoice())
-
-
-def _sum(one: Usage, other: Usage) -> Usage:
-    return Usage(
-        input=one.input + other.input,
-        output=one.output + other.output,
-        cache_read=one.cache_read + other.cache_read,
-        cache_write=one.cache_write + other.cache_write,
-        cache_write_long=one.cache_write_long + other.cache_write_long,
-        reasoning=one.reasoning + other.reasoning,
-        searches=one.searches + other.searches,
-        vision=one.vision + other.vision,
-    )

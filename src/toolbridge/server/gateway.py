@@ -60,8 +60,8 @@ from toolbridge.store.engines import Engines
 from toolbridge.upstream.http import Upstream
 
 if TYPE_CHECKING:
-    from toolbridge.server.description_meter import DescriptionMeter
     from toolbridge.server.exchange_recorder import ExchangeRecorder
+    from toolbridge.server.inner_call_meter import InnerCallMeter
 
 
 class Gateway:
@@ -217,7 +217,10 @@ class Gateway:
             request = await self.stored_responses.resume(request, exchange.caller)
         agent = turn.from_agent
         plan, lost = await self.tools.plan(request, route, exchange.access, agent=agent)
-        if plan is not None and (direct := self.tools.direct(plan, turn.kept.trace, agent=agent)):
+        meter = None if plan is None else self._meter(turn, "web_search")
+        if plan is not None and (
+            direct := self.tools.direct(plan, turn.kept.trace, meter, agent=agent)
+        ):
             turn.asked = AnswerContext(request, turn.entry.at)
             return direct
         if lost:
@@ -239,7 +242,9 @@ class Gateway:
         trace = turn.kept.trace
         client = ClientSide(headers, turn.lose, turn.on_head, routing=routing, trace=trace)
         if self.router.describes(request, route):
-            client = msgspec.structs.replace(client, descriptions=self._descriptions(turn))
+            client = msgspec.structs.replace(
+                client, descriptions=self._meter(turn, "describe_images")
+            )
         if passes:
             turn.passing = passthrough_request(
                 self.router.sources, route, exchange, body, request, client
@@ -255,14 +260,16 @@ class Gateway:
         if plan is None:
             return attempts(request)
         plan = msgspec.structs.replace(plan, request=request)
-        return self.tools.answer(plan, attempts, turn.add_pass, trace, agent=agent)
+        charges = turn.charging_passes(lambda one: self.router.count(one, route.address).tokens)
+        return self.tools.answer(plan, attempts, (charges, meter), trace, agent=agent)
 
-    def _descriptions(self, turn: ClientTurn) -> "DescriptionMeter":
-        from toolbridge.server.description_meter import DescriptionMeter
+    def _meter(self, turn: ClientTurn, surface: str) -> "InnerCallMeter":
+        from toolbridge.server.inner_call_meter import InnerCallMeter
 
         inner = turn.entry.inner
-        return DescriptionMeter(
+        return InnerCallMeter(
             turn.exchange,
+            surface,
             charges=self.charges,
             permit=self.permit_model,
             record=lambda entry, status: inner.append((entry, status)),

@@ -7,6 +7,7 @@ such settings: nothing is opened, and the modules of the tools are not loaded.
 import os
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,6 @@ from toolbridge.core.server_tools import (
     ServerToolError,
     ServerToolKind,
 )
-from toolbridge.core.usage import Usage
 from toolbridge.policy.native_tools import translated_tools
 from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.exchange_trace import ExchangeTrace
@@ -34,10 +34,15 @@ from toolbridge.store.keys import KeyRecord
 
 if TYPE_CHECKING:
     from toolbridge.policy.server_tool_plan import ServerToolPlan
+    from toolbridge.routing.charges import InnerCharges
     from toolbridge.routing.model_search import AskSearcher
-    from toolbridge.routing.server_tool_answer import DirectAnswer, ServerToolAnswer
+    from toolbridge.routing.server_tool_answer import (
+        DirectAnswer,
+        PassCharges,
+        RunServerTool,
+        ServerToolAnswer,
+    )
     from toolbridge.tools.server_tool_runner import ServerToolRunner
-    from toolbridge.tools.web.search_query import SearchQuery
 
 KEY_FILE = "server_tools.key"
 _KEY_BYTES = 32
@@ -71,13 +76,15 @@ class GatewayTools:
         if self._runner is None:
             from toolbridge.tools.server_tool_runner import ServerToolRunner
 
-            self._runner = ServerToolRunner(self._settings, self._env, self._search)
+            self._runner = ServerToolRunner(self._settings, self._env)
         return self._runner
 
-    async def _search(self, model: str, query: "SearchQuery") -> SearchHits | ServerToolError:
+    def _run(self, meter: "InnerCharges | None") -> "RunServerTool":
+        """Return the function that runs the tools of one request, which `meter` charges."""
         from toolbridge.routing.model_search import search_by_model
 
-        return await search_by_model(self._ask, model, query)
+        search = partial(search_by_model, self._ask, meter)
+        return partial(self.runner.run, model_search=search)
 
     def renewed(self, config: Config, ask: "AskSearcher") -> "GatewayTools":
         """Return the tools by other settings; connections are kept if they are the same."""
@@ -188,7 +195,12 @@ class GatewayTools:
         return found, tuple(losses)
 
     def direct(
-        self, plan: "ServerToolPlan", trace: ExchangeTrace, *, agent: bool
+        self,
+        plan: "ServerToolPlan",
+        trace: ExchangeTrace,
+        meter: "InnerCharges | None",
+        *,
+        agent: bool,
     ) -> "DirectAnswer | None":
         """Return the answer to an agent's search request; None for any other request."""
         from toolbridge.policy.direct_search import DirectSearch, direct_query
@@ -198,18 +210,21 @@ class GatewayTools:
         if found is None or self._settings.web_search.summarize:
             return None
         search = DirectSearch(*found, plan.request.model, Ids(trace.seed + b"search"))
-        return DirectAnswer(search, self.runner.run, trace, self._settings.timeout)
+        return DirectAnswer(search, self._run(meter), trace, self._settings.timeout)
 
     def answer(
         self,
         plan: "ServerToolPlan",
         open_pass: Callable[[Request], AnswerAttempts],
-        on_pass: Callable[[Usage], None],
+        charges: "tuple[PassCharges, InnerCharges | None]",
         trace: ExchangeTrace,
         *,
         agent: bool,
     ) -> "ServerToolAnswer":
-        """Return the answer in which the gateway runs the tools of `plan`."""
+        """Return the answer in which the gateway runs the tools of `plan`.
+
+        `charges` are those of its passes, and of the other models that its tools use.
+        """
         from toolbridge.policy.direct_fetch import direct_addresses
         from toolbridge.policy.direct_search import direct_query
         from toolbridge.policy.server_tool_budget import LoopLimits
@@ -228,8 +243,8 @@ class GatewayTools:
         return ServerToolAnswer(
             loop,
             open_pass,
-            self.runner.run,
-            on_pass=on_pass,
+            self._run(charges[1]),
+            charges=charges[0],
             trace=trace,
             seconds=settings.timeout,
         )
