@@ -180,6 +180,8 @@ class GatewayTools:
         self, request: Request, labels: tuple[str, ...], *, with_named: bool
     ) -> tuple[dict[str, McpListing], tuple[Loss, ...]]:
         """Return the tools of the MCP servers for a request, by the labels of the servers."""
+        from toolbridge.policy.server_tool_plan import approvable
+
         wanted: dict[str, McpConnection | None] = dict.fromkeys(labels)
         for tool in request.tools if with_named else ():
             if tool.server is not None and tool.server.kind == "mcp":
@@ -191,7 +193,8 @@ class GatewayTools:
             if isinstance(listing, ServerToolError):
                 losses.append(Loss("tools", f"MCP server {label!r}: {listing.text}"))
             else:
-                found[label] = listing
+                found[label], withheld = approvable(label, listing, request.origin)
+                losses += withheld
         return found, tuple(losses)
 
     def direct(
