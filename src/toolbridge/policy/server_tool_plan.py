@@ -53,7 +53,7 @@ _TEXTS: dict[ServerToolKind, tuple[str, str, str]] = {
     ),
     "code_execution": (
         "code",
-        "Run Python code in a sandbox and return its output.",
+        "Run Python code and return its output.",
         "The code to run",
     ),
 }
