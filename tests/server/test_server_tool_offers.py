@@ -1,9 +1,13 @@
 """Who gets the tools of MCP servers, after a reload too; and search by a model that searches."""
 
+import asyncio
+import os
+import re
 from contextlib import asynccontextmanager
 
 import pytest
 from msgspec.structs import replace
+from tests.key_users import until
 from tests.peers import model_server, whole
 from tests.scripted_chat import call, chats, says, searching
 from tests.server.test_server_tool_kinds import ANSWER, MCP, body
@@ -114,3 +118,29 @@ async def test_a_model_that_searches_itself_finds_pages_for_another():
     told = chats(model)[1]["messages"][-1]["content"]
     assert "Eels swim." in told
     assert chats(finder)[0]["tools"][0]["type"] == "web_search"
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_a_reload_ends_the_servers_of_old_settings_with_their_last_request():
+    # The answer with the old settings waits for its search while the settings are reloaded.
+    passes = says(call("all__env")), says(call("web_search", "c2", query="zürich")), ANSWER
+    servers = {"mcp": {"all": replace(MCP, offer=True)}}
+    async with searching(*passes, server_tools=servers) as (url, server, double, app):
+        double.faults = ["hang"]
+        asking = asyncio.create_task(ask(url, BODY | {"tools": [SEARCH]}, stream=True))
+        await double.silent.wait()
+        output = chats(server)[1]["messages"][-1]["content"]
+        pid = int(re.search(r"pid&quot;: (\d+)|\"pid\": (\d+)", output)[0].rsplit(" ", 1)[1])
+        old = app.gateway
+        app.gateway = old.renewed(replace(app.config, server_tools=ServerToolSettings()))
+        assert alive(pid)
+        asking.cancel()
+        await until(lambda: not alive(pid))
+        await until(lambda: not old.tools.is_open)

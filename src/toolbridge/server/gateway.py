@@ -41,6 +41,7 @@ from toolbridge.server.client_turn import MAX_HEADER, ClientTurn
 from toolbridge.server.created_keys import permitted_request
 from toolbridge.server.http import HttpExchange, IncomingRequest
 from toolbridge.server.kept_requests import KeptRequests
+from toolbridge.server.kept_searches import KeptSearches
 from toolbridge.server.opaque_tokens import OpaqueTokens
 from toolbridge.server.passthrough import (
     TurnWriter,
@@ -85,6 +86,7 @@ class Gateway:
         self._opaque_tokens = OpaqueTokens(self.store if self._is_shared else None)
         self.learned = SharedFacts(self.router, self.store)
         self.stored_responses = StoredResponses(self.store)
+        self._searches = KeptSearches(self.store)
         self.tools = GatewayTools(config, env, self.state, self.router.ask_searcher)
         self.charges = Charges(self.engines.budgets, config.limits_offline)
         self.kept_requests = KeptRequests(config.explain_bytes)
@@ -150,7 +152,8 @@ class Gateway:
         opened = partial(self._open, turn, body)
         chain = self.router.chain(request.model, opened, exchange.caller, find)
         try:
-            await self._serve(turn, chain)
+            with self.tools.in_use():
+                await self._serve(turn, chain)
         except ToolbridgeError as error:
             if len(chain.tried) > 1:
                 turn.note_failed(chain.tried)
@@ -215,6 +218,7 @@ class Gateway:
         passes = passes and not exchange.status
         if not passes:  # in passthrough the provider stores its own responses
             request = await self.stored_responses.resume(request, exchange.caller)
+            request = await self._searches.restored(request, exchange.caller)
         agent = turn.from_agent
         plan, lost = await self.tools.plan(request, route, exchange.access, agent=agent)
         meter = None if plan is None else self._meter(turn, "web_search")
@@ -314,8 +318,8 @@ class Gateway:
         self._opaque_tokens.keep(message, exchange.caller, maker)
         if turn.passed is not None:
             return  # the provider stores its own responses
-        self.tools.keep(message)
         if codec.name == "openai_responses":
+            await self._searches.keep(message, exchange.caller)
             body = codec.encode_message(message, asked)
             id = msgspec.json.decode(body, type=_Identified).id
             await self.stored_responses.keep(id, asked.request, message, body, exchange.caller)

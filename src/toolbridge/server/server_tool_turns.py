@@ -4,8 +4,10 @@
 such settings: nothing is opened, and the modules of the tools are not loaded.
 """
 
+import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -15,12 +17,10 @@ from msgspec.structs import replace
 
 from toolbridge.config import Config
 from toolbridge.core.ids import Ids
-from toolbridge.core.messages import Loss, Message, Part, Request
+from toolbridge.core.messages import Loss, Request
 from toolbridge.core.server_tools import (
     McpConnection,
     McpListing,
-    SearchHits,
-    ServerCall,
     ServerResult,
     ServerToolError,
     ServerToolKind,
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 KEY_FILE = "server_tools.key"
 _KEY_BYTES = 32
-_RECENT = 512
-"""Searches whose results are kept in memory; each has a few kilobytes."""
 ALL_KINDS: frozenset[ServerToolKind] = frozenset(
     {"web_search", "web_fetch", "tool_search", "code_execution", "mcp"}
 )
@@ -62,14 +60,17 @@ class GatewayTools:
         self._settings = config.server_tools
         self._ask = ask
         """Sends a query to a model that searches itself."""
-        self._earlier: GatewayTools | None = None
+        self._earlier: list[GatewayTools] = []
         """The tools by earlier settings, which running answers still use."""
+        self._users = 0
+        """Requests that may use the tools."""
+        self._is_old = False
+        """Whether a reload has replaced these tools."""
+        self._ending: asyncio.Task[None] | None = None
         self._env = env
         self._state = state
         self._runner: ServerToolRunner | None = None
         self._key = b""
-        self._recent: dict[str, SearchHits] = {}
-        """The results of the last searches, by the ids of their calls."""
 
     @property
     def runner(self) -> "ServerToolRunner":
@@ -92,15 +93,41 @@ class GatewayTools:
             self._ask = ask
             return self
         tools = GatewayTools(config, self._env, self._state, ask)
-        tools._key, tools._recent = self._key, self._recent
-        tools._earlier = self
+        tools._key = self._key
+        self._is_old = True
+        self._end_if_unused()
+        tools._earlier = [one for one in (*self._earlier, self) if one.is_open]
         return tools
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there may be connections or processes that are not closed yet."""
+        ending = self._ending is not None and not self._ending.done()
+        return self._runner is not None or ending
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep connections and processes open for one request, after a reload too."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            self._end_if_unused()
+
+    def _end_if_unused(self) -> None:
+        """After a reload, end connections and processes with the last request that uses them."""
+        if self._is_old and not self._users and self._runner is not None:
+            runner, self._runner = self._runner, None
+            self._ending = asyncio.create_task(runner.close())
+
     async def close(self) -> None:
+        if self._ending is not None:
+            await self._ending
         if self._runner is not None:
             await self._runner.close()
-        if self._earlier is not None:
-            await self._earlier.close()
+        for one in self._earlier:
+            await one.close()
 
     def _offered(self, route: Route, key: KeyRecord | None) -> tuple[str, ...]:
         """Return the labels of MCP servers whose tools this caller gets with this model."""
@@ -136,7 +163,6 @@ class GatewayTools:
         with_named = "mcp" in runs - native
         listings, losses = await self._listings(request, labels, with_named=with_named)
         request = with_unsealed(request, self._seal_key())
-        request = self._recalled(request)
         found = plan_server_tools(request, native, runs, listings)
         if found is not None and key is not None:
             found, removed = permitted_plan(found, key.name, key.scopes)
@@ -144,37 +170,6 @@ class GatewayTools:
         if found is None or ((listed := direct_addresses(found, agent=agent)) and not listed[1]):
             return None, losses
         return replace(found, listed=_shown(request, listings)), losses + found.losses
-
-    def keep(self, message: Message) -> None:
-        """Keep search results for clients that send back only the call, as Codex does."""
-        for part in message.content:
-            if isinstance(part, ServerResult) and isinstance(part.outcome, SearchHits):
-                self._recent[part.call_id] = part.outcome
-        while len(self._recent) > _RECENT:
-            del self._recent[next(iter(self._recent))]
-
-    def _recalled(self, request: Request) -> Request:
-        """Return `request` with the results of searches that the client did not send back."""
-        if not self._recent:
-            return request
-        turns = (replace(turn, content=self._recall(turn.content)) for turn in request.turns)
-        return replace(request, turns=tuple(turns))
-
-    def _recall(self, content: tuple[Part, ...]) -> tuple[Part, ...]:
-        known = {
-            part.call_id
-            for part in content
-            if isinstance(part, ServerResult) and part.outcome != SearchHits()
-        }
-        missing = self._recent.keys() - known
-        recalled: list[Part] = []
-        for part in content:
-            if not isinstance(part, ServerResult) or part.call_id not in missing:
-                recalled.append(part)
-            if isinstance(part, ServerCall) and part.id in missing:
-                outcome = self._recent[part.id]
-                recalled.append(ServerResult(part.id, part.kind, outcome, part.name))
-        return tuple(recalled)
 
     async def _listings(
         self, request: Request, labels: tuple[str, ...], *, with_named: bool
