@@ -136,7 +136,7 @@ class McpServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     """Names or patterns (`read_*`) of the tools that are used; empty for all."""
     deny_tools: tuple[str, ...] = ()
     approval: Literal["never", "writes", "always"] = "never"
-    """Which calls a client must approve, where its API has approvals."""
+    """Which calls a client must approve; clients whose API has no approvals do not get these tools."""
     offer: bool = False
     """Whether the tools are offered in every request, also if the client does not name the server."""
     offer_models: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The real Claude Code searches, fetches and finds deferred tools with a model that has none."""
+"""Real agents search, fetch and find deferred tools with a model that has none."""
 
 import json
 import ssl
@@ -12,7 +12,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tests.real.clients import CLAUDE_CODE, clean_environment, install
+from tests.real.clients import (
+    CLAUDE_CODE,
+    CODEX,
+    GEMINI_CLI,
+    clean_environment,
+    install,
+    run,
+)
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
@@ -253,3 +260,115 @@ def test_web_fetch_reads_a_page_and_a_model_answers_about_it(serve, tmp_path):
     assert result["result"] == "The page says that eels swim upstream."
     assert messages[-1]["result"] == "Eels swim upstream."
     assert any("They swim upstream." in json.dumps(asked) for asked in server.asked)
+
+
+# ── Codex ────────────────────────────────────────────────────────────────────
+
+
+def test_codex_searches_and_cites_the_page(serve, tmp_path):
+    def script(asked):
+        if last_role(asked) == "tool":
+            return "See [Alpha page](https://example.org/a)."
+        return {"name": "web_search", "arguments": {"query": "hello world"}}
+
+    shown = replace(CODEX, arguments=(*CODEX.arguments[:-1], "--json", "{prompt}"))
+    with scripted(script) as server:
+        url = serve(config_of(server))
+        done = run(shown, url, tmp_path / "work", prompt="Search for hello world")
+    assert done.status == 0, done.output
+    lines = [json.loads(line) for line in done.output.splitlines() if line.startswith("{")]
+    items = [one["item"] for one in lines if one["type"] == "item.completed"]
+    assert [one["query"] for one in items if one["type"] == "web_search"] == ["hello world"]
+    assert items[-1]["text"] == "See [Alpha page](https://example.org/a)."
+    assert len(server.searches) == 1
+    offered = {one["function"]["name"] for one in server.asked[0]["tools"]}
+    assert "web_search" in offered
+    assert len(offered) > 1  # beside Codex's own tools
+    assert "The first letter." in json.dumps(server.asked[-1]["messages"][-1])
+
+
+# ── Gemini CLI ───────────────────────────────────────────────────────────────
+
+
+def gemini(url: str, work: Path, prompt: str) -> tuple[list[dict], str]:
+    """Return the results of the tools that Gemini CLI reports, and its answer."""
+    shown = replace(GEMINI_CLI, arguments=("-o", "stream-json", *GEMINI_CLI.arguments))
+    done = run(shown, url, work, prompt=prompt)
+    assert done.status == 0, done.output
+    lines = [json.loads(line) for line in done.output.splitlines() if line.startswith("{")]
+    said = [one["content"] for one in lines if one.get("role") == "assistant"]
+    return [one for one in lines if one["type"] == "tool_result"], "".join(said)
+
+
+def test_gemini_cli_searches_and_lists_the_sources(serve, tmp_path):
+    def script(asked):
+        if last_role(asked) == "tool":
+            return "See [Alpha page](https://example.org/a)."
+        return {"name": "google_web_search", "arguments": {"query": "hello world"}}
+
+    with scripted(script) as server:
+        url = serve(config_of(server))
+        results, said = gemini(url, tmp_path / "work", "Search for hello world")
+    (result,) = results
+    assert result["status"] == "success"
+    assert said == "See [Alpha page](https://example.org/a)."
+    assert len(server.searches) == 1
+    told = json.dumps(server.asked[-1]["messages"][-1])
+    assert "The first letter." in told
+    assert "[1] Alpha page (https://example.org/a)" in told
+    assert len(server.asked) == 2  # the search itself needs no model
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """A proxy on loopback, through which the gateway fetches a page of a public address."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        self.server.fetched.append(self.path)
+        body = (
+            b"<html><title>Eels</title><body><article>They swim upstream.</article></body></html>"
+        )
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def proxy():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    server.fetched = []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_gemini_cli_fetches_a_page_and_a_model_answers_about_it(serve, tmp_path):
+    # Gemini CLI refuses private addresses and names that do not resolve.
+    page = "http://93.184.215.14/eels"
+
+    def script(asked):
+        text = json.dumps(asked["messages"])
+        if "google_web_search" not in {one["function"]["name"] for one in asked.get("tools", ())}:
+            return "The page says that eels swim upstream." if "swim upstream" in text else "?"
+        if last_role(asked) == "tool":
+            return "Eels swim upstream."
+        return {"name": "web_fetch", "arguments": {"prompt": f"What do eels do? {page}"}}
+
+    with scripted(script) as server, proxy() as pages:
+        address = f"http://127.0.0.1:{pages.server_port}"
+        config = config_of(server) + f'[server_tools.web_fetch]\nproxy = "{address}"\n'
+        results, said = gemini(serve(config), tmp_path / "work", f"Read {page}")
+    (result,) = results
+    assert result["status"] == "success"
+    assert pages.fetched == [page]
+    assert said == "Eels swim upstream."
+    assert "The page says that eels swim upstream." in json.dumps(server.asked[-1]["messages"][-1])

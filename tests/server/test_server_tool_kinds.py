@@ -106,13 +106,14 @@ async def site(page: str):
 
 
 @asynccontextmanager
-async def fetching(page: str, *passes):
+async def fetching(page: str, *passes, **more):
     """Serve a page and a gateway; `{url}` in the arguments of calls is the page's address."""
     async with site(page) as pages:
         port = int(pages.url.rsplit(":", 1)[1])
         settings = WebFetchSettings(allow_hosts=("127.0.0.1",), ports=(port,))
         made = json.loads(json.dumps(passes).replace("{url}", pages.url))
-        async with searching(*made, server_tools={"web_fetch": settings}) as (url, server, *_):
+        tools = {"web_fetch": settings}
+        async with searching(*made, server_tools=tools, **more) as (url, server, *_):
             yield url, server, pages
 
 

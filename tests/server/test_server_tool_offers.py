@@ -1,7 +1,13 @@
 """Who gets the tools of MCP servers, after a reload too; and search by a model that searches."""
 
+import asyncio
+import os
+import re
+from contextlib import asynccontextmanager
+
 import pytest
 from msgspec.structs import replace
+from tests.key_users import until
 from tests.peers import model_server, whole
 from tests.scripted_chat import call, chats, says, searching
 from tests.server.test_server_tool_kinds import ANSWER, MCP, body
@@ -68,42 +74,73 @@ async def test_a_reload_changes_the_tools():
     assert len(double.asked) == 1
 
 
-async def test_a_model_that_searches_itself_finds_pages_for_another():
-    link = {
-        "type": "url_citation", "url": "https://example.org/eels", "title": "Eels",
-        "start_index": 0, "end_index": 10,
-    }  # fmt: skip
-    text = {"type": "output_text", "text": "Eels swim. More.", "annotations": [link]}
-    output = [
-        {"type": "web_search_call", "id": "ws_1", "status": "completed",
-         "action": {"type": "search", "query": "zürich"}},
-        {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
-         "content": [text]},
-    ]  # fmt: skip
+EELS = {
+    "type": "url_citation", "url": "https://example.org/eels", "title": "Eels",
+    "start_index": 0, "end_index": 10,
+}  # fmt: skip
+FOUND_BY_MODEL = [
+    {"type": "web_search_call", "id": "ws_1", "status": "completed",
+     "action": {"type": "search", "query": "zürich"}},
+    {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+     "content": [{"type": "output_text", "text": "Eels swim. More.", "annotations": [EELS]}]},
+]  # fmt: skip
+
+
+@asynccontextmanager
+async def searching_by_model(*passes, **more):
+    """Serve a gateway that searches with the model `finder/s`; yield its URL and both models."""
 
     async def searcher(_, line):
         await whole(
             line,
             {"id": "resp_1", "object": "response", "status": "completed", "model": "s",
-             "output": output, "usage": {"input_tokens": 5, "output_tokens": 5}},
+             "output": FOUND_BY_MODEL, "usage": {"input_tokens": 500, "output_tokens": 6}},
         )  # fmt: skip
 
-    async with model_server(searcher) as server:
+    async with model_server(searcher) as finder:
         provider = ProviderConfig(
-            api="openai_responses", url=f"{server.url}/v1", retries=0,
+            api="openai_responses", url=f"{finder.url}/v1", retries=0,
             server_tools=("web_search",),
         )  # fmt: skip
         settings = {"backend": "model", "model": "finder/s", "url": ""}
-        passes = says(call("web_search", query="zürich")), ANSWER
-        async with searching(*passes, web_search=settings, providers={"finder": provider}) as (
-            url,
-            model,
-            *_,
-        ):
-            message = await ask(url, BODY | {"tools": [SEARCH]}, stream=True)
+        async with searching(
+            *passes, web_search=settings, providers={"finder": provider}, **more
+        ) as (url, model, *_):
+            yield url, model, finder
+
+
+async def test_a_model_that_searches_itself_finds_pages_for_another():
+    passes = says(call("web_search", query="zürich")), ANSWER
+    async with searching_by_model(*passes) as (url, model, finder):
+        message = await ask(url, BODY | {"tools": [SEARCH]}, stream=True)
     result = message.content[1]
     assert [hit.url for hit in result.content] == ["https://example.org/eels"]
     told = chats(model)[1]["messages"][-1]["content"]
     assert "Eels swim." in told
-    asked = [heard.json for heard in server.heard if heard.method == "POST"]
-    assert asked[0]["tools"][0]["type"] == "web_search"
+    assert chats(finder)[0]["tools"][0]["type"] == "web_search"
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_a_reload_ends_the_servers_of_old_settings_with_their_last_request():
+    # The answer with the old settings waits for its search while the settings are reloaded.
+    passes = says(call("all__env")), says(call("web_search", "c2", query="zürich")), ANSWER
+    servers = {"mcp": {"all": replace(MCP, offer=True)}}
+    async with searching(*passes, server_tools=servers) as (url, server, double, app):
+        double.faults = ["hang"]
+        asking = asyncio.create_task(ask(url, BODY | {"tools": [SEARCH]}, stream=True))
+        await double.silent.wait()
+        output = chats(server)[1]["messages"][-1]["content"]
+        pid = int(re.search(r"pid&quot;: (\d+)|\"pid\": (\d+)", output)[0].rsplit(" ", 1)[1])
+        old = app.gateway
+        app.gateway = old.renewed(replace(app.config, server_tools=ServerToolSettings()))
+        assert alive(pid)
+        asking.cancel()
+        await until(lambda: not alive(pid))
+        await until(lambda: not old.tools.is_open)

@@ -182,7 +182,7 @@ async def test_a_search_that_responses_forces_is_a_failed_call(choice, stream):
     assert server.chats() == []
 
 
-@pytest.mark.parametrize("tool", ["googleSearch", "enterpriseWebSearch"])
+@pytest.mark.parametrize("tool", ["googleSearch", "enterpriseWebSearch", "urlContext"])
 async def test_gemini_cli_finds_nothing_instead_of_an_invention(tool):
     body = {
         "contents": [{"role": "user", "parts": [{"text": "hello world"}]}],

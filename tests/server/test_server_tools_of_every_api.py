@@ -5,6 +5,7 @@ import json
 import aiohttp
 import openai
 import pytest
+from tests.key_users import create
 from tests.scripted_chat import call, chats, says, searching
 from tests.server.test_server_tool_kinds import MCP
 
@@ -121,9 +122,9 @@ async def test_the_search_request_of_gemini_cli_needs_no_model():
     assert [asked.query["q"] for asked in double.asked] == ["hello wörld"]
 
 
-async def respond(url: str, **fields) -> dict:
+async def respond(url: str, key: str = "k", **fields) -> dict:
     async with (
-        aiohttp.ClientSession() as session,
+        aiohttp.ClientSession(headers={"authorization": f"Bearer {key}"}) as session,
         session.post(f"{url}/v1/responses", json={"model": "m", **fields}) as answer,
     ):
         return await answer.json()
@@ -142,6 +143,23 @@ async def test_codex_sends_back_a_search_without_results_and_the_model_reads_the
     assert "first hit" in next(m["content"] for m in told if m["role"] == "tool")
     # The prompt begins as the one of the last pass did, for caches.
     assert told[: len(chats(server)[1]["messages"])] == chats(server)[1]["messages"]
+
+
+async def test_results_are_known_after_a_restart_and_to_their_caller_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    own = {"env": {"XDG_STATE_HOME": str(tmp_path)}, "host": "127.0.0.1"}
+    tools = [{"type": "web_search", "external_web_access": False}]
+    user = {"type": "message", "role": "user", "content": TEXT}
+    keys = await create("alice"), await create("bob")
+    async with searching(FOUND, ANSWER, **own) as (url, *_):
+        first = await respond(url, keys[0], input=[user], tools=tools, store=False)
+    told = []
+    async with searching(ANSWER, **own) as (url, server, *_):
+        for key in keys:
+            asked = [user, *first["output"], user]
+            await respond(url, key, input=asked, tools=tools, store=False)
+            told.append(json.dumps(chats(server)[-1]["messages"]))
+    assert ["first hit" in one for one in told] == [True, False]
 
 
 ECHO = says(call("all__echo", text="hi"))

@@ -123,6 +123,8 @@ class McpTool(msgspec.Struct, frozen=True, omit_defaults=True):
     description: str = ""
     schema: JsonObject = msgspec.field(default_factory=dict)
     read_only: bool = False
+    needs_approval: bool = False
+    """Whether the settings of the gateway require the client's approval of each call."""
 
 
 class McpListing(msgspec.Struct, frozen=True, tag="mcp_listing"):

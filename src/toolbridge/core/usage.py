@@ -43,3 +43,11 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def total(self) -> int:
         return self.input_total + self.output
+
+    def plus(self, other: "Usage") -> "Usage":
+        """Return the sums of all counts, with the cost and the other counts of this one."""
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
+        return msgspec.structs.replace(self, **sums)
+
+
+_COUNTS = tuple(name for name in Usage.__struct_fields__ if name not in {"cost", "native"})

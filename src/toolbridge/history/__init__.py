@@ -20,6 +20,7 @@ from toolbridge.history.ids import legal_ids
 from toolbridge.history.names import legal_names
 from toolbridge.history.pairing import settle
 from toolbridge.history.past_calls import Heal, PastCalls, heal_past_calls
+from toolbridge.history.readable import with_readable_parts
 from toolbridge.history.sequence import one_at_a_time
 
 __all__ = ["Heal", "Prepared", "prepare"]
@@ -49,6 +50,8 @@ def prepare(
     order and messages of the same role stay separate.
     """
     losses: list[Loss] = []
+    if not same_api:
+        request = with_readable_parts(request)
     links = link(request.turns)
     past = heal_past_calls(request, links, heal, losses) if heal else PastCalls()
     order: Literal["calls", "client", "loose"] = "client" if same_api else "calls"

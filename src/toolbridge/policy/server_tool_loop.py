@@ -65,6 +65,8 @@ class ServerToolLoop:
         self._outcomes: dict[str, ServerToolOutcome] = {}
         self._unsaid: list[Part] = []
         """Calls of an earlier answer that run now, for the history of the next pass."""
+        self._needed = False
+        """Whether the model is asked only if a call of `begin_with` succeeds."""
         self._pass = _Pass()
         self._passes = 0
         self._shown = False
@@ -75,15 +77,19 @@ class ServerToolLoop:
         """Whether the tools are no longer offered; a call of one is refused and ends the answer."""
         self.usage = Usage()
         """The counts of earlier passes."""
-        self.last_usage = Usage()
-        """The counts of the pass before the current one."""
         self.searches = 0
         self.done = False
         for call, approval in approvals(plan.request):
             self._resume(call, approval)
 
-    def begin_with(self, offered: RunnableTool, arguments: JsonObject) -> None:
-        """Run a call first; the model then answers by its result, without tools."""
+    def begin_with(
+        self, offered: RunnableTool, arguments: JsonObject, *, needed: bool = False
+    ) -> None:
+        """Run a call first; the model then answers by its result, without tools.
+
+        If all calls are `needed` and fail, the answer ends there.
+        """
+        self._needed = needed
         kind, server = offered.tool.kind, offered.tool.server
         made = ServerCall(self._ids.draw(24), kind, offered.call_name, arguments, server)
         self.waiting[made.id], self._functions[made.id] = made, offered.name
@@ -190,6 +196,20 @@ class ServerToolLoop:
             return events
         return [*events, *(self._added(call) for call in self.waiting.values())]
 
+    @property
+    def pass_usage(self) -> Usage | None:
+        """The counts of the pass that has ended, if another one follows the tools; else None."""
+        return self._pass.usage if self._passes and self._goes_on else None
+
+    @property
+    def _goes_on(self) -> bool:
+        return not (self._pass.client or self._pass.asked or self._last)
+
+    def refuse(self, text: str) -> list[ev.Event]:
+        """Return the results of the waiting calls, none of which runs."""
+        refused = ServerToolError("too_many_requests", text)
+        return self.answer(dict.fromkeys(self.waiting, refused))
+
     def runs(self) -> list[tuple[ServerCall, RunnableTool]]:
         """Return the calls to run now; the outcomes of the others are known."""
         found: list[tuple[ServerCall, RunnableTool]] = []
@@ -241,7 +261,9 @@ class ServerToolLoop:
             results.append(ServerResult(id, call.kind, outcome, call.name, call.server))
             events.append(self._added(results[-1]))
         self.waiting = {}
-        if self._pass.client or self._pass.asked or self._last:
+        needed, self._needed = self._needed, False
+        useless = needed and all(isinstance(one.outcome, ServerToolError) for one in results)
+        if useless or not self._goes_on:
             return events + self._finish()
         self._continue(results)
         return events
@@ -274,8 +296,7 @@ class ServerToolLoop:
         if self._budget.exhausted or self._passes + 1 >= self._limits.max_passes:
             self._last = True
             self.request = _without(self.request, self._plan.offered)
-        self.last_usage = self._pass.usage
-        self.usage = _sum(self.usage, self.last_usage)
+        self.usage = self.usage.plus(self._pass.usage)
         self._pass = _Pass()
         self._numbers.next_answer()
 
@@ -359,16 +380,3 @@ def _without(request: Request, offered: Mapping[str, RunnableTool]) -> Request:
     """Return `request` without server tools, so that the model answers."""
     tools = tuple(tool for tool in request.tools if tool.name not in offered)
     return replace(request, tools=tools, tool_choice=ToolChoice())
-
-
-def _sum(one: Usage, other: Usage) -> Usage:
-    return Usage(
-        input=one.input + other.input,
-        output=one.output + other.output,
-        cache_read=one.cache_read + other.cache_read,
-        cache_write=one.cache_write + other.cache_write,
-        cache_write_long=one.cache_write_long + other.cache_write_long,
-        reasoning=one.reasoning + other.reasoning,
-        searches=one.searches + other.searches,
-        vision=one.vision + other.vision,
-    )

@@ -24,6 +24,7 @@ from toolbridge.core.server_tools import (
     McpApproval,
     McpConnection,
     McpListing,
+    McpTool,
     ServerCall,
     ServerResult,
     ServerTool,
@@ -52,11 +53,17 @@ _TEXTS: dict[ServerToolKind, tuple[str, str, str]] = {
     ),
     "code_execution": (
         "code",
-        "Run Python code in a sandbox and return its output.",
+        "Run Python code and return its output.",
         "The code to run",
     ),
 }
 _REGEX = "A regular expression, in Python's syntax, for names and descriptions of tools"
+_APIS_WITH_APPROVALS = frozenset({"openai_responses"})
+"""The APIs in which a client can approve a call of an MCP server (`mcp_approval_request`)."""
+_WITHHELD = (
+    "must be approved by the client, which this API cannot express; use the Responses API, or set "
+    '`approval = "never"` for the server'
+)
 SEPARATOR = "__"
 """Between the label of an MCP server and the name of its tool; labels do not contain it."""
 
@@ -69,16 +76,21 @@ class RunnableTool(msgspec.Struct, frozen=True):
     call_name: str
     """The name in the client's API: `web_search`, or the tool of an MCP server."""
     tool: ServerTool
-    read_only: bool = False
-    """Whether the tool changes nothing, by the listing of its MCP server."""
+    listed: McpTool | None = None
+    """The tool in the listing of its MCP server, for `mcp`."""
 
     @property
     def needs_approval(self) -> bool:
-        """Whether the client must approve each call. OpenAI Responses: `require_approval`."""
-        named = self.tool.mcp
+        """Whether the client must approve each call. OpenAI Responses: `require_approval`.
+
+        What the settings of the gateway require, a request cannot take back.
+        """
+        named, listed = self.tool.mcp, self.listed or McpTool("")
+        if listed.needs_approval:
+            return True
         if named is None or named.approval == "never" or self.call_name in named.exempt:
             return False
-        return not (named.exempt_read_only and self.read_only)
+        return not (named.exempt_read_only and listed.read_only)
 
 
 class ServerToolPlan(msgspec.Struct, frozen=True):
@@ -121,6 +133,16 @@ def plan_server_tools(
     extra = {name: value for name, value in request.extra.items() if name != "mcp_servers"}
     ready = replace(request, tools=tools, sampling=sampling, tool_choice=offer.choice, extra=extra)
     return ServerToolPlan(ready, offer.offered, tuple(offer.deferred), losses)
+
+
+def approvable(label: str, listing: McpListing, api: str) -> tuple[McpListing, tuple[Loss, ...]]:
+    """Return the listing without tools that a client of `api` cannot approve, and the losses."""
+    withheld = [tool.name for tool in listing.tools if tool.needs_approval]
+    if not withheld or api in _APIS_WITH_APPROVALS:
+        return listing, ()
+    kept = tuple(tool for tool in listing.tools if not tool.needs_approval)
+    why = f"{', '.join(withheld)} of the MCP server {label!r} {_WITHHELD}"
+    return McpListing(kept), (Loss("tools", why),)
 
 
 def permitted_plan(
@@ -190,7 +212,7 @@ class _Offer:
             if not allowed or one.name in named.denied or (named.read_only and not one.read_only):
                 continue
             name = self._free(f"{server.server}{SEPARATOR}{one.name}")
-            self.offered[name] = RunnableTool(name, one.name, server, one.read_only)
+            self.offered[name] = RunnableTool(name, one.name, server, one)
             tool = Tool(name, description=one.description, schema=one.schema)
             (self.deferred if hidden else self.tools).append(tool)
 

@@ -7,28 +7,26 @@ log, the metrics and the ledger.
 """
 
 import asyncio
-import math
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
-from typing import Literal, TypeAlias
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 from toolbridge.accounting.limits_of_keys import (
     Amounts,
     KeyLimitReached,
-    LimitState,
     nanos,
     refuse,
-    shown,
 )
 from toolbridge.accounting.spent import spent
-from toolbridge.core.errors import Aborted, Busy, NotAllowed, RateLimited, ToolbridgeError
+from toolbridge.core.errors import Aborted, Busy, ToolbridgeError
 from toolbridge.core.fold import Fold
 from toolbridge.core.messages import Message
 from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import DEFAULT_OUTPUT
+from toolbridge.routing.key_refusals import PriceUnknown, refusal
 from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import has_price, priced
 from toolbridge.store import StoreUnavailable
@@ -38,8 +36,6 @@ from toolbridge.store.notices import notice
 
 Offline: TypeAlias = Literal["refuse", "allow"]
 OnSpent: TypeAlias = Callable[[Message, bool], None]
-_RETRY = 2.0
-"""Seconds after which a client may try again while running requests hold the rest of a limit."""
 _RENEWALS = 3
 """Renewals of a lease before it would end."""
 
@@ -56,14 +52,6 @@ class Asked(msgspec.Struct, frozen=True):
         known = route.target.max_output
         most = self.max_tokens or min(known or DEFAULT_OUTPUT, DEFAULT_OUTPUT)
         return (min(most, known) if known else most) * self.answers
-
-
-class BudgetExceeded(RateLimited):
-    """A key has too little left for a request to one address."""
-
-
-class PriceUnknown(NotAllowed):
-    """A key has a limit of dollars, and the address has no known price."""
 
 
 class Charges:
@@ -105,8 +93,11 @@ class Charges:
         least, most = await self._estimates(key, route, asked)
         if held is not None and _fits(most, held.most):
             return
-        if charge.counted:  # for another route: it is not one more request
+        if (
+            charge.counted
+        ):  # for another route or pass: it is not one more request, and has its place
             most = msgspec.structs.replace(most, requests=0)
+            key = msgspec.structs.replace(key, concurrency=0)
         if held is not None:
             charge.reservation = None
             await self.settle(held, Usage())
@@ -124,7 +115,7 @@ class Charges:
                 retry_after=5.0,
             ) from None
         if isinstance(found, KeyLimitReached):
-            raise _refusal(key, found, self.clock())
+            raise refusal(key, found, self.clock())
         charge.counted = True
         self._open[found.id] = charge.reservation = found
         if self._renewing is None:
@@ -164,7 +155,7 @@ class Charges:
         except StoreUnavailable:  # the first call reports it
             return
         if (found := refuse(states, Amounts(1, 1, 1))) is not None:
-            raise _refusal(key, found, self.clock())
+            raise refusal(key, found, self.clock())
 
     async def _estimates(
         self, key: KeyRecord, route: Route, asked: Asked
@@ -244,8 +235,10 @@ class Charge:
         """The answer as far as it was read; the reader sets it."""
         self.message: Message | None = None
         """The answer in the end."""
-        self.earlier = Usage()
-        """The prompts of earlier requests to the model for the same answer, while tools ran."""
+        self._earlier = Usage()
+        """What earlier requests to the model for the same answer have used; it is settled."""
+        self._refused = False
+        """Whether the key had too little left for a further request to the model."""
 
     async def fit(self, route: Route, asked: Asked) -> None:
         """Reserve for `route`, which is tried now; raise if the key has too little left for it."""
@@ -263,7 +256,7 @@ class Charge:
         """
         if (reservation := self.reservation) is not None:
             self.reservation = None
-            usage, _ = self._spent(message)
+            usage, _ = self._last(message)
             await self._charges.settle(reservation, (await self._priced(message, usage)).usage)
 
     @asynccontextmanager
@@ -287,7 +280,7 @@ class Charge:
         if self.message is not None:
             return self.message
         read = Message() if self.reading is None else self.reading.message
-        if not left and not spent(read, 0)[0].total:
+        if not left and not spent(read, 0)[0].total and not self._earlier.total:
             return None
         if left and not read.usage.input_total:  # the provider has read the prompt
             usage = msgspec.structs.replace(read.usage, input=self._prompt)
@@ -308,77 +301,69 @@ class Charge:
     def _prompt(self) -> int:
         return 0 if self._asked is None else self._asked.prompt
 
-    def add_pass(self, usage: Usage) -> None:
-        """Charge for a request to the model whose answer was not the last; its output is in that."""
-        self.earlier = msgspec.structs.replace(
-            self.earlier,
-            input=self.earlier.input + usage.input,
-            cache_read=self.earlier.cache_read + usage.cache_read,
-            cache_write=self.earlier.cache_write + usage.cache_write,
-            cache_write_long=self.earlier.cache_write_long + usage.cache_write_long,
+    async def next_pass(self, usage: Usage, asked: Asked) -> None:
+        """Settle a request to the model that was not the last for the answer; reserve the next one.
+
+        Raise if the key has too little left for that.
+        """
+        if self._route is None:
+            return
+        if not usage.input_total:
+            usage = msgspec.structs.replace(usage, input=self._prompt)
+        self._earlier = self._earlier.plus(usage)
+        if (reservation := self.reservation) is not None:
+            self.reservation = None
+            ended = await self._priced(Message(), usage)
+            await self._charges.settle(reservation, ended.usage)
+        await self.refit(asked)
+
+    async def refit(self, asked: Asked) -> None:
+        """Reserve for a request to the model that has another size; raise as `fit` does."""
+        if self._route is None:
+            return
+        try:
+            await self.fit(self._route, asked)
+        except ToolbridgeError:
+            self._refused = True
+            raise
+
+    def _last(self, message: Message) -> tuple[Usage, bool]:
+        """Return the usage of the last request to the model, and whether it is estimated."""
+        usage, estimated = spent(message, self._prompt)
+        early = self._earlier
+        if not early.total:
+            return usage, estimated
+        # The counts of an answer have the output of all requests and the prompt of the last one.
+        output = max(usage.output - early.output, 0)
+        if self._refused or (estimated and not output and message.stop != "aborted"):
+            return Usage(), estimated  # it failed before it began
+        last = msgspec.structs.replace(
+            usage, output=output, reasoning=max(usage.reasoning - early.reasoning, 0)
         )
+        if not estimated:
+            return last, False
+        prompt = {"input": self._prompt, "cache_read": 0, "cache_write": 0, "cache_write_long": 0}
+        return msgspec.structs.replace(last, **prompt), True
 
     def _spent(self, message: Message) -> tuple[Usage, bool]:
-        usage, estimated = spent(message, self._prompt)
-        early = self.earlier
-        if not early.input_total:
-            return usage, estimated
-        total = msgspec.structs.replace(
-            usage,
-            input=usage.input + early.input,
-            cache_read=usage.cache_read + early.cache_read,
-            cache_write=usage.cache_write + early.cache_write,
-            cache_write_long=usage.cache_write_long + early.cache_write_long,
-        )
-        return total, estimated
+        """Return the usage of all requests to the model, and whether it is estimated."""
+        usage, estimated = self._last(message)
+        return usage.plus(self._earlier), estimated
 
     async def _priced(self, message: Message, usage: Usage) -> Message:
         used = msgspec.structs.replace(message, usage=usage)
         return used if self._route is None else await priced(used, self._route, self._at)
 
 
+class InnerCharges(Protocol):
+    """Charges the caller for requests to other models that its own request causes."""
+
+    def permit(self, address: str) -> None:
+        """Raise `NotAllowed` if the caller may not use the model."""
+
+    def call(self, route: Route, asked: Asked) -> AbstractAsyncContextManager[Charge]:
+        """Reserve for one request, and settle it at the end of the context."""
+
+
 def _fits(wanted: Amounts, reserved: Amounts) -> bool:
     return wanted.tokens <= reserved.tokens and wanted.dollars <= reserved.dollars
-
-
-def _refusal(key: KeyRecord, found: KeyLimitReached, now: float) -> BudgetExceeded:
-    """Return the error for a limit: which one, when it resets, and who can raise it."""
-    raised = f"The gateway's operator can raise it: `toolbridge key set {key.name}"
-    if (state := found.state) is None:
-        return BudgetExceeded(
-            f"the key {key.name!r} has {found.running} requests running, which is its limit; try "
-            f"again when one has ended. {raised} --concurrency N`",
-            retry_after=1.0,
-        )
-    limit, what = state.limit, state.limit.what
-    if state.held and state.used + found.wanted <= limit.amount:
-        return BudgetExceeded(
-            f"running requests of the key {key.name!r} have reserved what is left of its limit of "
-            f"{limit}: {shown(what, state.used)} used{_held(state)}{_wanted(found, state)}. Try "
-            f"again when one of them has ended. {raised} --{what} N/{limit.per}`",
-            retry_after=_RETRY,
-        )
-    text = (
-        f"the key {key.name!r} has reached its limit of {limit}: {shown(what, state.used)} used"
-        f"{_held(state)}{_wanted(found, state)}. It resets at {_stamp(state.resets)}. "
-        f"{raised} --{what} N/{limit.per}`"
-    )
-    return BudgetExceeded(text, retry_after=float(max(1, math.ceil(state.resets - now))))
-
-
-def _held(state: LimitState) -> str:
-    held = shown(state.limit.what, state.held)
-    return f", {held} reserved by running requests" if state.held else ""
-
-
-def _wanted(found: KeyLimitReached, state: LimitState) -> str:
-    if state.limit.what == "requests":
-        return ""
-    wanted = shown(state.limit.what, found.wanted)
-    never = found.wanted > state.limit.amount
-    hint = ", more than the whole limit: ask for fewer output tokens" if never else ""
-    return f", and this request may use {wanted}{hint}"
-
-
-def _stamp(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))

@@ -23,7 +23,7 @@ from toolbridge.policy.failover import (
     overflowed_window,
 )
 from toolbridge.routing.attempts import Batch, OpenedAnswer
-from toolbridge.routing.charges import BudgetExceeded, PriceUnknown
+from toolbridge.routing.key_refusals import BudgetExceeded, PriceUnknown
 from toolbridge.routing.models import ModelRoutes, Route
 from toolbridge.routing.provider_health import PassedOver, ProviderHealth, RequestInFlight
 
@@ -151,6 +151,10 @@ class AnswerChain:
     async def _go_on(self, error: ToolbridgeError) -> None:
         """Prepare the request for the next address after a failure; raise without one."""
         route = self.route
+        if isinstance(
+            error, BudgetExceeded
+        ):  # the key's limit, while tools ran: nothing has failed
+            raise error
         if isinstance(error, PassedOver):
             self._pass_over(route.address, error.problem.text)
             self._passed_over.append(route.address)

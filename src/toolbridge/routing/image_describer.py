@@ -7,8 +7,7 @@ by the hash of its content.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from toolbridge.accounting.count import estimate_request
 from toolbridge.core.errors import ToolbridgeError
@@ -19,20 +18,9 @@ from toolbridge.policy.image_descriptions import (
     images_of,
     with_descriptions,
 )
-from toolbridge.routing.charges import Asked, Charge
+from toolbridge.routing.charges import Asked, InnerCharges
 from toolbridge.routing.models import Route
 from toolbridge.routing.sources import Batch, Source
-
-
-class DescriptionCharges(Protocol):
-    """Checks whether a caller may use the model that describes, and charges it."""
-
-    def permit(self, address: str) -> None:
-        """Raise `NotAllowed` if the caller may not use the model."""
-
-    def call(self, route: Route, asked: Asked) -> AbstractAsyncContextManager[Charge]:
-        """Reserve for one description, and settle it at the end of the context."""
-
 
 AskModel: TypeAlias = Callable[[Route, Request], Awaitable[Message]]
 """Sends a request to a model, and returns its answer."""
@@ -61,7 +49,7 @@ class ImageDescriber:
         return DescribedSource(describe)
 
     async def describe(
-        self, request: Request, meter: DescriptionCharges | None
+        self, request: Request, meter: InnerCharges | None
     ) -> tuple[Request, tuple[Loss, ...]]:
         """Return `request` with its images described, and the losses.
 
@@ -90,7 +78,7 @@ class ImageDescriber:
         key: str,
         image: Image,
         gate: asyncio.Semaphore,
-        by: tuple[Route, DescriptionCharges | None],
+        by: tuple[Route, InnerCharges | None],
     ) -> str | Loss:
         if key in self._kept:
             self._kept[key] = self._kept.pop(key)
@@ -109,9 +97,7 @@ class ImageDescriber:
             del self._kept[next(iter(self._kept))]
         return text
 
-    async def _charged(
-        self, request: Request, route: Route, meter: DescriptionCharges | None
-    ) -> Message:
+    async def _charged(self, request: Request, route: Route, meter: InnerCharges | None) -> Message:
         if meter is None:
             return await self._ask(route, request)
         asked = Asked(estimate_request(request), request.max_tokens)

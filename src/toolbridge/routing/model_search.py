@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from toolbridge.core.citations import links
-from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.errors import RateLimited, ToolbridgeError
 from toolbridge.core.messages import Message, Request, Text, Tool, Turn
 from toolbridge.core.server_tools import (
     SearchHit,
@@ -17,22 +17,25 @@ from toolbridge.core.server_tools import (
     ServerTool,
     ServerToolError,
 )
+from toolbridge.routing.charges import InnerCharges
 from toolbridge.tools.web.search_query import SearchQuery
 
-AskSearcher: TypeAlias = Callable[[str, Request], Awaitable[Message]]
-"""Sends a request to the model of a name or address that searches itself."""
+AskSearcher: TypeAlias = Callable[[str, Request, InnerCharges | None], Awaitable[Message]]
+"""Sends a request to the model of a name or address that searches itself, and charges it."""
 _PROMPT = "Search the web for the following query and list what you found, with sources: "
 
 
 async def search_by_model(
-    ask: AskSearcher, model: str, query: SearchQuery
+    ask: AskSearcher, meter: InnerCharges | None, model: str, query: SearchQuery
 ) -> SearchHits | ServerToolError:
     """Return the hits of a search by `model`."""
     search = ServerTool("web_search", allow=query.allow, block=query.block, country=query.country)
     tool = Tool("web_search", origin="gateway", hosted={"type": "web_search"}, server=search)
     said = Turn("user", (Text(_PROMPT + query.text),))
     try:
-        message = await ask(model, Request(model, (said,), tools=(tool,)))
+        message = await ask(model, Request(model, (said,), tools=(tool,)), meter)
+    except RateLimited as error:
+        return ServerToolError("too_many_requests", str(error))
     except ToolbridgeError as error:
         return ServerToolError("unavailable", str(error))
     return SearchHits(tuple(hits_of(message).values())[: query.count])

@@ -23,6 +23,7 @@ from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import check_window, was_truncated
 from toolbridge.policy.routing_rules import has_images
 from toolbridge.routing.attempts import AnswerAttempts, Pause
+from toolbridge.routing.charges import Asked, InnerCharges
 from toolbridge.routing.counting import ProviderCounts
 from toolbridge.routing.failover import AnswerChain, FindAddresses, OpenAttempts
 from toolbridge.routing.models import ModelRoutes, Route
@@ -266,14 +267,25 @@ class Router:
             raise Unsupported(f"{route.address} does not accept it: {dropped[0].why}")
         return await AnswerAttempts(asked).message()
 
-    async def ask_searcher(self, model: str, request: Request) -> Message:
-        """Return the answer of a model that searches the web itself; raise for any other model."""
+    async def ask_searcher(
+        self, model: str, request: Request, meter: InnerCharges | None
+    ) -> Message:
+        """Return the answer of a model that searches the web itself; raise for any other model.
+
+        `meter` is asked whether the caller may use the model, and charges it.
+        """
         found = await self.model_routes.target_addresses((model,))
         route = await self.model_routes.first_route(found)
         if "web_search" not in route.target.server_tools:
             text = f"{route.address} does not search the web; choose a model whose provider does"
             raise ConfigError(text, where="server_tools.web_search.model")
-        return await self.attempts(request, route, attaches=True).message()
+        attempts = self.attempts(request, route, attaches=True)
+        if meter is None:
+            return await attempts.message()
+        meter.permit(route.address)
+        async with meter.call(route, Asked(self.count(request, route.address).tokens)) as charge:
+            message = charge.message = await attempts.message()
+        return message
 
     def describes(self, request: Request, route: Route) -> bool:
         """Return whether the images of `request` are described for its model."""

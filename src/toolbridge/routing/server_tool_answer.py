@@ -8,10 +8,10 @@ is passed on and what runs; this module waits.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from toolbridge.core import events as ev
-from toolbridge.core.errors import Truncated, error_of
+from toolbridge.core.errors import ToolbridgeError, Truncated, error_of
 from toolbridge.core.fold import Fold, without_cut_calls
 from toolbridge.core.messages import Message, Request
 from toolbridge.core.server_tools import (
@@ -28,8 +28,19 @@ from toolbridge.routing.exchange_trace import ExchangeTrace
 
 RunServerTool: TypeAlias = Callable[[ServerCall, ServerTool], Awaitable[ServerToolOutcome]]
 OpenPass: TypeAlias = Callable[[Request], AnswerAttempts]
-OnPass: TypeAlias = Callable[[Usage], None]
-"""Called with the usage of each pass but the last, which is in the answer itself."""
+
+
+class PassCharges(Protocol):
+    """Charges the caller for the passes of an answer; raises if its key has too little left."""
+
+    async def next_pass(self, usage: Usage, request: Request) -> None:
+        """Charge for a pass, and reserve for the one that follows its tools.
+
+        `request` is the pass that has ended; the next one is longer.
+        """
+
+    async def refit(self, request: Request) -> None:
+        """Reserve for the next pass, whose request is now known."""
 
 
 class DirectAnswer:
@@ -92,13 +103,13 @@ class ServerToolAnswer:
         open_pass: OpenPass,
         run: RunServerTool,
         *,
-        on_pass: OnPass,
+        charges: PassCharges,
         trace: ExchangeTrace,
         seconds: float,
     ) -> None:
         self._loop = loop
         self._open_pass = open_pass
-        self._on_pass = on_pass
+        self._charges = charges
         self._running = _Running(run, trace, seconds)
         self._attempts = open_pass(loop.request)
 
@@ -129,10 +140,15 @@ class ServerToolAnswer:
             if loop.waiting:
                 if announced := loop.announce():
                     yield announced
+                try:
+                    await self._charge_pass()
+                except ToolbridgeError as error:
+                    yield loop.refuse(str(error))
+                    raise
                 yield loop.answer(await self._run())
                 if loop.done:
                     return
-                self._next_pass()
+                await self._next_pass()
             async with aclosing(self._attempts.events()) as batches:
                 async for batch in batches:
                     if passed := loop.feed_all(batch):
@@ -148,10 +164,11 @@ class ServerToolAnswer:
         while True:
             if loop.waiting:
                 fold.feed_all(loop.announce())
+                await self._charge_pass()
                 fold.feed_all(loop.answer(await self._run()))
                 if loop.done:
                     break
-                self._next_pass()
+                await self._next_pass()
             said = await self._attempts.message()
             fold.feed_all(loop.feed_all(events_of(said)))
             if loop.done:
@@ -161,8 +178,13 @@ class ServerToolAnswer:
             raise error_of(message.problem)
         return without_cut_calls(message)
 
-    def _next_pass(self) -> None:
-        self._on_pass(self._loop.last_usage)
+    async def _charge_pass(self) -> None:
+        """Charge for the pass that has ended; no tool runs if the key has too little left."""
+        if (usage := self._loop.pass_usage) is not None:
+            await self._charges.next_pass(usage, self._loop.request)
+
+    async def _next_pass(self) -> None:
+        await self._charges.refit(self._loop.request)
         self._attempts = self._open_pass(self._loop.request)
 
     async def _run(self) -> dict[str, ServerToolOutcome]:

@@ -53,7 +53,8 @@ from toolbridge.translate import (
 )
 
 if TYPE_CHECKING:
-    from toolbridge.routing.image_describer import DescriptionCharges, ImageDescriber
+    from toolbridge.routing.charges import InnerCharges
+    from toolbridge.routing.image_describer import ImageDescriber
     from toolbridge.routing.server_slots import SlotPin
 
 OnLosses: TypeAlias = Callable[[tuple[Loss, ...]], None]
@@ -80,7 +81,7 @@ class ClientSide(msgspec.Struct, frozen=True):
     """Takes a slot of a llama.cpp server for the request."""
     describer: "ImageDescriber | None" = None
     """Describes images for a model that accepts none."""
-    descriptions: "DescriptionCharges | None" = None
+    descriptions: "InnerCharges | None" = None
     """Charges the descriptions to the caller; without it they are free."""
     tools: Callable[[ToolMode, ModeOutcome], None] | None = None
     """Called with how a tool mode did in the answer, where the answer shows it."""

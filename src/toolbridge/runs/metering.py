@@ -8,9 +8,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from toolbridge.core.messages import Message, StopReason
-from toolbridge.routing.charges import Asked, Charge
+from toolbridge.routing.charges import Asked, Charge, InnerCharges
 from toolbridge.routing.failover import AnswerChain
-from toolbridge.routing.image_describer import DescriptionCharges
 from toolbridge.routing.models import Route
 from toolbridge.runs.usage import CallTokens
 
@@ -27,7 +26,7 @@ class Meter(Protocol):
         ...
 
     @property
-    def descriptions(self) -> DescriptionCharges:
+    def descriptions(self) -> InnerCharges:
         """Charges the descriptions of images to the key."""
         ...
 

@@ -4,7 +4,7 @@ A turn outlives the failures of its providers: `serve_by` is called for each add
 the request is prepared for, and replaces what the address before it has set.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import all_losses
@@ -153,11 +153,9 @@ class ClientTurn:
         if self.charge is not None:
             self.charge.reading = fold
 
-    def add_pass(self, usage: Usage) -> None:
-        """Charge for a request to the model that was not the last one for the answer."""
-        self.passes += 1
-        if self.charge is not None:
-            self.charge.add_pass(usage)
+    def charging_passes(self, count: Callable[[Request], int]) -> "TurnPasses":
+        """Return the charges of an answer with several requests to the model; `count` its tokens."""
+        return TurnPasses(self, count)
 
     def begin(self, batch: Batch) -> None:
         """Record the time of the first events, and put the losses among them into the header."""
@@ -168,6 +166,28 @@ class ClientTurn:
         last = batch[-1]
         finished = isinstance(last, ev.Finished)
         self.lose_of_answer(collect(batch) if finished else Message(losses=lost))
+
+
+class TurnPasses:
+    """The requests to the model for one answer, while the gateway runs tools."""
+
+    def __init__(self, turn: ClientTurn, count: Callable[[Request], int]) -> None:
+        self._turn = turn
+        self._count = count
+
+    async def next_pass(self, usage: Usage, request: Request) -> None:
+        """Charge for a pass, and reserve for the next one, of which the results are missing yet."""
+        self._turn.passes += 1
+        if (charge := self._turn.charge) is not None:
+            await charge.next_pass(usage, self._asked(request, usage.output))
+
+    async def refit(self, request: Request) -> None:
+        """Reserve for the next pass, whose request is now known."""
+        if (charge := self._turn.charge) is not None:
+            await charge.refit(self._asked(request))
+
+    def _asked(self, request: Request, more: int = 0) -> Asked:
+        return Asked(self._count(request) + more, request.max_tokens)
 
 
 def warning(losses: list[Loss]) -> str:

@@ -41,6 +41,7 @@ from toolbridge.server.client_turn import MAX_HEADER, ClientTurn
 from toolbridge.server.created_keys import permitted_request
 from toolbridge.server.http import HttpExchange, IncomingRequest
 from toolbridge.server.kept_requests import KeptRequests
+from toolbridge.server.kept_searches import KeptSearches
 from toolbridge.server.opaque_tokens import OpaqueTokens
 from toolbridge.server.passthrough import (
     TurnWriter,
@@ -60,8 +61,8 @@ from toolbridge.store.engines import Engines
 from toolbridge.upstream.http import Upstream
 
 if TYPE_CHECKING:
-    from toolbridge.server.description_meter import DescriptionMeter
     from toolbridge.server.exchange_recorder import ExchangeRecorder
+    from toolbridge.server.inner_call_meter import InnerCallMeter
 
 
 class Gateway:
@@ -85,6 +86,7 @@ class Gateway:
         self._opaque_tokens = OpaqueTokens(self.store if self._is_shared else None)
         self.learned = SharedFacts(self.router, self.store)
         self.stored_responses = StoredResponses(self.store)
+        self._searches = KeptSearches(self.store)
         self.tools = GatewayTools(config, env, self.state, self.router.ask_searcher)
         self.charges = Charges(self.engines.budgets, config.limits_offline)
         self.kept_requests = KeptRequests(config.explain_bytes)
@@ -150,7 +152,8 @@ class Gateway:
         opened = partial(self._open, turn, body)
         chain = self.router.chain(request.model, opened, exchange.caller, find)
         try:
-            await self._serve(turn, chain)
+            with self.tools.in_use():
+                await self._serve(turn, chain)
         except ToolbridgeError as error:
             if len(chain.tried) > 1:
                 turn.note_failed(chain.tried)
@@ -215,9 +218,12 @@ class Gateway:
         passes = passes and not exchange.status
         if not passes:  # in passthrough the provider stores its own responses
             request = await self.stored_responses.resume(request, exchange.caller)
-        plan, lost = await self.tools.plan(request, route, exchange.access)
+            request = await self._searches.restored(request, exchange.caller)
+        agent = turn.from_agent
+        plan, lost = await self.tools.plan(request, route, exchange.access, agent=agent)
+        meter = None if plan is None else self._meter(turn, "web_search")
         if plan is not None and (
-            direct := self.tools.direct(plan, turn.kept.trace, agent=turn.from_agent)
+            direct := self.tools.direct(plan, turn.kept.trace, meter, agent=agent)
         ):
             turn.asked = AnswerContext(request, turn.entry.at)
             return direct
@@ -225,7 +231,7 @@ class Gateway:
             turn.edits = tuple(dict.fromkeys((*turn.edits, *lost)))
         asked, request = request, request if plan is None else plan.request
         offered = translated_tools(request, route.request_encoder, route.target)
-        if tool := forced_tool(offered, route.provider_config.api, agent=turn.from_agent):
+        if tool := forced_tool(offered, route.provider_config.api, agent=agent):
             turn.lose((Loss("tools", f"{tool.name} is not available with {route.address}"),))
             turn.asked = AnswerContext(request, turn.entry.at)
             return KnownAnswer(refuse(request, tool, codec, Ids(os.urandom(16))))
@@ -240,7 +246,9 @@ class Gateway:
         trace = turn.kept.trace
         client = ClientSide(headers, turn.lose, turn.on_head, routing=routing, trace=trace)
         if self.router.describes(request, route):
-            client = msgspec.structs.replace(client, descriptions=self._descriptions(turn))
+            client = msgspec.structs.replace(
+                client, descriptions=self._meter(turn, "describe_images")
+            )
         if passes:
             turn.passing = passthrough_request(
                 self.router.sources, route, exchange, body, request, client
@@ -250,20 +258,22 @@ class Gateway:
 
         def attempts(request: Request) -> AnswerAttempts:
             return self.router.attempts(
-                request, route, counted.tokens, attaches=turn.from_agent, client=client
+                request, route, counted.tokens, attaches=agent, client=client
             )
 
         if plan is None:
             return attempts(request)
         plan = msgspec.structs.replace(plan, request=request)
-        return self.tools.answer(plan, attempts, turn.add_pass, trace, agent=turn.from_agent)
+        charges = turn.charging_passes(lambda one: self.router.count(one, route.address).tokens)
+        return self.tools.answer(plan, attempts, (charges, meter), trace, agent=agent)
 
-    def _descriptions(self, turn: ClientTurn) -> "DescriptionMeter":
-        from toolbridge.server.description_meter import DescriptionMeter
+    def _meter(self, turn: ClientTurn, surface: str) -> "InnerCallMeter":
+        from toolbridge.server.inner_call_meter import InnerCallMeter
 
         inner = turn.entry.inner
-        return DescriptionMeter(
+        return InnerCallMeter(
             turn.exchange,
+            surface,
             charges=self.charges,
             permit=self.permit_model,
             record=lambda entry, status: inner.append((entry, status)),
@@ -308,8 +318,8 @@ class Gateway:
         self._opaque_tokens.keep(message, exchange.caller, maker)
         if turn.passed is not None:
             return  # the provider stores its own responses
-        self.tools.keep(message)
         if codec.name == "openai_responses":
+            await self._searches.keep(message, exchange.caller)
             body = codec.encode_message(message, asked)
             id = msgspec.json.decode(body, type=_Identified).id
             await self.stored_responses.keep(id, asked.request, message, body, exchange.caller)

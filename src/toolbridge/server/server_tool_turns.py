@@ -4,9 +4,12 @@
 such settings: nothing is opened, and the modules of the tools are not loaded.
 """
 
+import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,17 +17,14 @@ from msgspec.structs import replace
 
 from toolbridge.config import Config
 from toolbridge.core.ids import Ids
-from toolbridge.core.messages import Loss, Message, Part, Request
+from toolbridge.core.messages import Loss, Request
 from toolbridge.core.server_tools import (
     McpConnection,
     McpListing,
-    SearchHits,
-    ServerCall,
     ServerResult,
     ServerToolError,
     ServerToolKind,
 )
-from toolbridge.core.usage import Usage
 from toolbridge.policy.native_tools import translated_tools
 from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.exchange_trace import ExchangeTrace
@@ -34,15 +34,18 @@ from toolbridge.store.keys import KeyRecord
 
 if TYPE_CHECKING:
     from toolbridge.policy.server_tool_plan import ServerToolPlan
+    from toolbridge.routing.charges import InnerCharges
     from toolbridge.routing.model_search import AskSearcher
-    from toolbridge.routing.server_tool_answer import DirectAnswer, ServerToolAnswer
+    from toolbridge.routing.server_tool_answer import (
+        DirectAnswer,
+        PassCharges,
+        RunServerTool,
+        ServerToolAnswer,
+    )
     from toolbridge.tools.server_tool_runner import ServerToolRunner
-    from toolbridge.tools.web.search_query import SearchQuery
 
 KEY_FILE = "server_tools.key"
 _KEY_BYTES = 32
-_RECENT = 512
-"""Searches whose results are kept in memory; each has a few kilobytes."""
 ALL_KINDS: frozenset[ServerToolKind] = frozenset(
     {"web_search", "web_fetch", "tool_search", "code_execution", "mcp"}
 )
@@ -57,27 +60,32 @@ class GatewayTools:
         self._settings = config.server_tools
         self._ask = ask
         """Sends a query to a model that searches itself."""
-        self._earlier: GatewayTools | None = None
+        self._earlier: list[GatewayTools] = []
         """The tools by earlier settings, which running answers still use."""
+        self._users = 0
+        """Requests that may use the tools."""
+        self._is_old = False
+        """Whether a reload has replaced these tools."""
+        self._ending: asyncio.Task[None] | None = None
         self._env = env
         self._state = state
         self._runner: ServerToolRunner | None = None
         self._key = b""
-        self._recent: dict[str, SearchHits] = {}
-        """The results of the last searches, by the ids of their calls."""
 
     @property
     def runner(self) -> "ServerToolRunner":
         if self._runner is None:
             from toolbridge.tools.server_tool_runner import ServerToolRunner
 
-            self._runner = ServerToolRunner(self._settings, self._env, self._search)
+            self._runner = ServerToolRunner(self._settings, self._env)
         return self._runner
 
-    async def _search(self, model: str, query: "SearchQuery") -> SearchHits | ServerToolError:
+    def _run(self, meter: "InnerCharges | None") -> "RunServerTool":
+        """Return the function that runs the tools of one request, which `meter` charges."""
         from toolbridge.routing.model_search import search_by_model
 
-        return await search_by_model(self._ask, model, query)
+        search = partial(search_by_model, self._ask, meter)
+        return partial(self.runner.run, model_search=search)
 
     def renewed(self, config: Config, ask: "AskSearcher") -> "GatewayTools":
         """Return the tools by other settings; connections are kept if they are the same."""
@@ -85,15 +93,41 @@ class GatewayTools:
             self._ask = ask
             return self
         tools = GatewayTools(config, self._env, self._state, ask)
-        tools._key, tools._recent = self._key, self._recent
-        tools._earlier = self
+        tools._key = self._key
+        self._is_old = True
+        self._end_if_unused()
+        tools._earlier = [one for one in (*self._earlier, self) if one.is_open]
         return tools
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there may be connections or processes that are not closed yet."""
+        ending = self._ending is not None and not self._ending.done()
+        return self._runner is not None or ending
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep connections and processes open for one request, after a reload too."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            self._end_if_unused()
+
+    def _end_if_unused(self) -> None:
+        """After a reload, end connections and processes with the last request that uses them."""
+        if self._is_old and not self._users and self._runner is not None:
+            runner, self._runner = self._runner, None
+            self._ending = asyncio.create_task(runner.close())
+
     async def close(self) -> None:
+        if self._ending is not None:
+            await self._ending
         if self._runner is not None:
             await self._runner.close()
-        if self._earlier is not None:
-            await self._earlier.close()
+        for one in self._earlier:
+            await one.close()
 
     def _offered(self, route: Route, key: KeyRecord | None) -> tuple[str, ...]:
         """Return the labels of MCP servers whose tools this caller gets with this model."""
@@ -114,12 +148,13 @@ class GatewayTools:
         return bool(kinds and kinds & (self.runner.kinds - _native(request, route)))
 
     async def plan(
-        self, request: Request, route: Route, key: KeyRecord | None
+        self, request: Request, route: Route, key: KeyRecord | None, *, agent: bool
     ) -> "tuple[ServerToolPlan | None, tuple[Loss, ...]]":
         """Return how the gateway runs the tools of `request`, None if it runs none, and the losses."""
         if not self.wants(request, route, key):
             return None, ()
         from toolbridge.history.server_parts import with_unsealed
+        from toolbridge.policy.direct_fetch import direct_addresses
         from toolbridge.policy.server_tool_plan import permitted_plan, plan_server_tools
 
         native = _native(request, route)
@@ -128,50 +163,20 @@ class GatewayTools:
         with_named = "mcp" in runs - native
         listings, losses = await self._listings(request, labels, with_named=with_named)
         request = with_unsealed(request, self._seal_key())
-        request = self._recalled(request)
         found = plan_server_tools(request, native, runs, listings)
         if found is not None and key is not None:
             found, removed = permitted_plan(found, key.name, key.scopes)
             losses += removed
-        if found is None:
+        if found is None or ((listed := direct_addresses(found, agent=agent)) and not listed[1]):
             return None, losses
         return replace(found, listed=_shown(request, listings)), losses + found.losses
-
-    def keep(self, message: Message) -> None:
-        """Keep search results for clients that send back only the call, as Codex does."""
-        for part in message.content:
-            if isinstance(part, ServerResult) and isinstance(part.outcome, SearchHits):
-                self._recent[part.call_id] = part.outcome
-        while len(self._recent) > _RECENT:
-            del self._recent[next(iter(self._recent))]
-
-    def _recalled(self, request: Request) -> Request:
-        """Return `request` with the results of searches that the client did not send back."""
-        if not self._recent:
-            return request
-        turns = (replace(turn, content=self._recall(turn.content)) for turn in request.turns)
-        return replace(request, turns=tuple(turns))
-
-    def _recall(self, content: tuple[Part, ...]) -> tuple[Part, ...]:
-        known = {
-            part.call_id
-            for part in content
-            if isinstance(part, ServerResult) and part.outcome != SearchHits()
-        }
-        missing = self._recent.keys() - known
-        recalled: list[Part] = []
-        for part in content:
-            if not isinstance(part, ServerResult) or part.call_id not in missing:
-                recalled.append(part)
-            if isinstance(part, ServerCall) and part.id in missing:
-                outcome = self._recent[part.id]
-                recalled.append(ServerResult(part.id, part.kind, outcome, part.name))
-        return tuple(recalled)
 
     async def _listings(
         self, request: Request, labels: tuple[str, ...], *, with_named: bool
     ) -> tuple[dict[str, McpListing], tuple[Loss, ...]]:
         """Return the tools of the MCP servers for a request, by the labels of the servers."""
+        from toolbridge.policy.server_tool_plan import approvable
+
         wanted: dict[str, McpConnection | None] = dict.fromkeys(labels)
         for tool in request.tools if with_named else ():
             if tool.server is not None and tool.server.kind == "mcp":
@@ -183,11 +188,17 @@ class GatewayTools:
             if isinstance(listing, ServerToolError):
                 losses.append(Loss("tools", f"MCP server {label!r}: {listing.text}"))
             else:
-                found[label] = listing
+                found[label], withheld = approvable(label, listing, request.origin)
+                losses += withheld
         return found, tuple(losses)
 
     def direct(
-        self, plan: "ServerToolPlan", trace: ExchangeTrace, *, agent: bool
+        self,
+        plan: "ServerToolPlan",
+        trace: ExchangeTrace,
+        meter: "InnerCharges | None",
+        *,
+        agent: bool,
     ) -> "DirectAnswer | None":
         """Return the answer to an agent's search request; None for any other request."""
         from toolbridge.policy.direct_search import DirectSearch, direct_query
@@ -197,18 +208,22 @@ class GatewayTools:
         if found is None or self._settings.web_search.summarize:
             return None
         search = DirectSearch(*found, plan.request.model, Ids(trace.seed + b"search"))
-        return DirectAnswer(search, self.runner.run, trace, self._settings.timeout)
+        return DirectAnswer(search, self._run(meter), trace, self._settings.timeout)
 
     def answer(
         self,
         plan: "ServerToolPlan",
         open_pass: Callable[[Request], AnswerAttempts],
-        on_pass: Callable[[Usage], None],
+        charges: "tuple[PassCharges, InnerCharges | None]",
         trace: ExchangeTrace,
         *,
         agent: bool,
     ) -> "ServerToolAnswer":
-        """Return the answer in which the gateway runs the tools of `plan`."""
+        """Return the answer in which the gateway runs the tools of `plan`.
+
+        `charges` are those of its passes, and of the other models that its tools use.
+        """
+        from toolbridge.policy.direct_fetch import direct_addresses
         from toolbridge.policy.direct_search import direct_query
         from toolbridge.policy.server_tool_budget import LoopLimits
         from toolbridge.policy.server_tool_loop import ServerToolLoop
@@ -220,11 +235,14 @@ class GatewayTools:
         if found := direct_query(plan, agent=agent):
             offered, query = found
             loop.begin_with(offered, {"query": query})
+        elif listed := direct_addresses(plan, agent=agent):
+            for address in listed[1]:
+                loop.begin_with(listed[0], {"url": address}, needed=True)
         return ServerToolAnswer(
             loop,
             open_pass,
-            self.runner.run,
-            on_pass=on_pass,
+            self._run(charges[1]),
+            charges=charges[0],
             trace=trace,
             seconds=settings.timeout,
         )

@@ -9,8 +9,8 @@ from toolbridge.policy.key_scopes import allows_model, allows_tool, check_model,
 from toolbridge.routing.charges import Asked, Charge
 from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import has_price
-from toolbridge.server.description_meter import DescriptionMeter
 from toolbridge.server.http import IncomingRequest
+from toolbridge.server.inner_call_meter import InnerCallMeter
 from toolbridge.server.request_fields import note_caller
 from toolbridge.server.request_log import Entry
 
@@ -33,10 +33,11 @@ class StreamMeter:
         return "" if self._key is None else self._key.name
 
     @property
-    def descriptions(self) -> DescriptionMeter:
+    def descriptions(self) -> InnerCallMeter:
         gateway = self._app.gateway
-        return DescriptionMeter(
+        return InnerCallMeter(
             self._request,
+            "describe_images",
             charges=gateway.charges,
             permit=gateway.permit_model,
             record=self._app.record_call,

@@ -37,15 +37,9 @@ _LONGEST_QUERY = 2000
 class ServerToolRunner:
     """The server tools of one gateway."""
 
-    def __init__(
-        self,
-        settings: ServerToolSettings,
-        env: Mapping[str, str],
-        model_search: "ModelSearch | None" = None,
-    ) -> None:
+    def __init__(self, settings: ServerToolSettings, env: Mapping[str, str]) -> None:
         self.settings = settings
         self._env = env
-        self._model_search = model_search
         self._session: aiohttp.ClientSession | None = None
         self._search: SearchBackend | None = None
         self._fetcher: PageFetcher | None = None
@@ -69,11 +63,16 @@ class ServerToolRunner:
         }
         return frozenset(kind for kind, configured in found.items() if configured)
 
-    async def run(self, call: ServerCall, tool: ServerTool) -> ServerToolOutcome:
-        """Run a call and return its outcome; cancelling this stops the tool."""
+    async def run(
+        self, call: ServerCall, tool: ServerTool, model_search: "ModelSearch | None" = None
+    ) -> ServerToolOutcome:
+        """Run a call and return its outcome; cancelling this stops the tool.
+
+        `model_search` is for the engine `model`: it asks on behalf of one caller.
+        """
         match call.kind:
             case "web_search":
-                return await self._searched(_argument(call, "query"), tool)
+                return await self._searched(_argument(call, "query"), tool, model_search)
             case "web_fetch":
                 return await self._fetched(_argument(call, "url"), tool)
             case "code_execution":
@@ -102,7 +101,9 @@ class ServerToolRunner:
 
     # ── tools ────────────────────────────────────────────────────────────────
 
-    async def _searched(self, query: str, tool: ServerTool) -> ServerToolOutcome:
+    async def _searched(
+        self, query: str, tool: ServerTool, model_search: "ModelSearch | None"
+    ) -> ServerToolOutcome:
         from toolbridge.tools.web.search import SearchQuery
 
         if len(query) > _LONGEST_QUERY:
@@ -113,22 +114,25 @@ class ServerToolRunner:
             text = "the request allows no live access, and `web_search.cached` is off"
             return ServerToolError("unavailable", text)
         try:
-            backend = self._search = self._search or self._open_search()
+            backend = self._search or self._open_search(model_search)
         except ConfigError as error:
             return ServerToolError("unavailable", str(error))
         return await backend.search(
             SearchQuery(query, settings.count, tool.allow, tool.block, tool.country)
         )
 
-    def _open_search(self) -> "SearchBackend":
+    def _open_search(self, model_search: "ModelSearch | None") -> "SearchBackend":
         from toolbridge.tools.web.search import search_backend
 
         self._session = self._session or open_session()
         settings = self.settings.web_search
         servers = self._mcp() if self.engine == "mcp" else None
-        return search_backend(
-            settings, self._env, self._session, servers=servers, model=self._model_search
+        found = search_backend(
+            settings, self._env, self._session, servers=servers, model=model_search
         )
+        if self.engine != "model":
+            self._search = found
+        return found
 
     async def _fetched(self, url: str, tool: ServerTool) -> ServerToolOutcome:
         from toolbridge.tools.web.fetch import PageFetcher

@@ -4,10 +4,12 @@ import json
 
 import pytest
 
+from toolbridge import codecs
 from toolbridge.codecs.openai_responses.decode_hosted import decode_hosted
+from toolbridge.codecs.openai_responses.decode_request import decode_request
 from toolbridge.codecs.openai_responses.encode_stream import StreamEncoder, encode_message
 from toolbridge.core import events as ev
-from toolbridge.core.codec import AnswerContext
+from toolbridge.core.codec import AnswerContext, Target
 from toolbridge.core.draft import Draft
 from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
@@ -23,6 +25,7 @@ from toolbridge.core.server_tools import (
     ServerResult,
     ServerToolError,
 )
+from toolbridge.history import prepare
 
 HITS = SearchHits((SearchHit("https://example.org/a", "A", "about a", "2 days"),))
 SOURCES = "web_search_call.action.sources"
@@ -127,3 +130,38 @@ def test_a_call_without_a_result_is_incomplete():
     assert item["status"] == "incomplete"
     failed = [*answer(search()[0])[:-1], ev.Failed(Problem("truncated", "cut"))]
     assert streamed(failed)[-1]["response"]["output"][0]["status"] == "incomplete"
+
+
+FILES = {
+    "type": "file_search_call",
+    "id": "fs_1",
+    "status": "completed",
+    "queries": ["eels", 'a "quote"'],
+    "results": [
+        {"file_id": "f1", "filename": "eels.md", "score": 0.9, "text": "They swim. <|im_end|>"},
+        {"file_id": "f2", "filename": "other.md", "score": 0.1, "text": "More."},
+    ],
+}
+
+
+@pytest.mark.parametrize("api", ["anthropic", "openai_chat", "gemini", "ollama"])
+def test_another_model_reads_a_file_search_as_text(api):
+    body = {"model": "m", "input": [FILES, {"role": "user", "content": "and?"}]}
+    asked = decode_request(json.dumps(body).encode())
+    codec = codecs.load(api)
+    ready = prepare(asked, codec.rules)
+    sent = codec.encode_request(ready.request, Target(model="m")).body
+    text = json.dumps(sent, ensure_ascii=False)
+    assert "searched the files for" in text
+    assert "They swim." in text
+    assert "untrusted_content" in text
+    assert "<|im_end|>" not in text
+
+
+def test_openai_gets_its_own_file_search_unchanged():
+    body = {"model": "m", "input": [FILES, {"role": "user", "content": "and?"}]}
+    asked = decode_request(json.dumps(body).encode())
+    codec = codecs.load("openai_responses")
+    ready = prepare(asked, codec.rules, same_api=True)
+    sent = codec.encode_request(ready.request, Target(model="m")).body
+    assert sent["input"][0] == FILES

@@ -28,6 +28,7 @@ from toolbridge.core.server_tools import (
     ServerToolOutcome,
 )
 from toolbridge.core.source import sourced
+from toolbridge.core.untrusted import framed
 
 OPEN_PAGE = "open_page"
 FIND_IN_PAGE = "find_in_page"
@@ -195,6 +196,20 @@ _READERS: dict[str, Callable[[JsonObject], Iterator[ServerPart]]] = {
     "tool_search_output": _read_tools,
 }
 HOSTED_TYPES = frozenset(_READERS)
+
+
+def file_search_text(item: JsonObject) -> str:
+    """Return a `file_search_call` as text: no other vendor has this tool.
+
+    OpenAI Responses, file search: `results` are there only if `include` asked for them.
+    """
+    queries = ", ".join(dumps(query) for query in _list(item, "queries"))
+    head = f"\n[searched the files for {queries}]\n"
+    found = [one for one in _list(item, "results") if isinstance(one, dict)]
+    if not found:
+        return head
+    listed = "\n".join(f"{_text(one, 'filename')}\n{_text(one, 'text')}".strip() for one in found)
+    return f"{head}{framed(listed, 'file_search')}\n"
 
 
 def _list(fields: JsonObject, name: str) -> list[Json]:

@@ -18,7 +18,11 @@ from toolbridge.codecs.openai_responses.builtins import (
 )
 from toolbridge.codecs.openai_responses.compaction import read_summary
 from toolbridge.codecs.openai_responses.content import decode_content
-from toolbridge.codecs.openai_responses.decode_hosted import decode_hosted, is_hosted
+from toolbridge.codecs.openai_responses.decode_hosted import (
+    decode_hosted,
+    file_search_text,
+    is_hosted,
+)
 from toolbridge.codecs.openai_responses.item_fields import (
     full_name,
     is_own_id,
@@ -127,7 +131,8 @@ class TurnDecoder:
         else:
             if kind in BY_CALL:
                 self._hosted.add(item.get("call_id"))
-            part = _own_image(item) or Foreign(ORIGIN, kind, item, Origin(ORIGIN, where))
+            text = file_search_text(item) if kind == "file_search_call" else ""
+            part = _own_image(item) or Foreign(ORIGIN, kind, item, Origin(ORIGIN, where), text)
             if kind.endswith(_USER_ITEMS):
                 self._add_to_results(part)
             else:

@@ -9,8 +9,10 @@ from functools import partial
 from importlib.metadata import version
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from toolbridge.core.json import JsonObject
-from toolbridge.core.server_tools import McpListing, McpOutput
+from toolbridge.core.server_tools import McpListing, McpOutput, McpTool
 from toolbridge.server_tool_settings import McpServerSettings
 from toolbridge.tools.mcp.failures import McpClosed, McpTimedOut, SessionLost
 from toolbridge.tools.mcp.results import output_of, tool_of
@@ -59,7 +61,8 @@ class McpServer:
         async with self._limit(self.settings.start_timeout, "did not list its tools"):
             found = await self._with_session(McpSession.list_tools)
         tools = (tool for one in found if (tool := tool_of(one)) is not None)
-        self._listing = McpListing(tuple(tool for tool in tools if self.permits(tool.name)))
+        permitted = (tool for tool in tools if self.permits(tool.name))
+        self._listing = McpListing(tuple(map(self._with_approval, permitted)))
         self._listed = time.monotonic()
         return self._listing
 
@@ -70,6 +73,11 @@ class McpServer:
         async with self._limit(self.settings.timeout, f"did not finish {name!r}"):
             result = await self._with_session(lambda session: session.call(name, arguments))
         return output_of(result, self.settings)
+
+    def _with_approval(self, tool: McpTool) -> McpTool:
+        approval = self.settings.approval
+        needed = approval == "always" or (approval == "writes" and not tool.read_only)
+        return replace(tool, needs_approval=True) if needed else tool
 
     async def close(self) -> None:
         session, self._session = self._session, None

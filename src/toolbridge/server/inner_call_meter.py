@@ -1,8 +1,8 @@
-"""Checks and charges the descriptions of images that a client's request causes (`describe_images`).
+"""Checks and charges the requests to other models that a client's request causes.
 
-The model that describes is one more model that the caller uses: its key must allow it, its limits
-apply, and every description has a row of its own in the ledger. It does not count as a further
-request of the key.
+A model that describes images (`describe_images`) or searches the web (`backend = "model"`) is one
+more model that the caller uses: its key must allow it, its limits apply, and every such request has
+a row of its own in the ledger. It does not count as a further request of the key.
 """
 
 import os
@@ -26,12 +26,13 @@ PermitModel: TypeAlias = Callable[[IncomingRequest, str], None]
 """Raises `NotAllowed` if the key of a request may not use the model at an address."""
 
 
-class DescriptionMeter:
-    """The key of one request, for the model that describes its images."""
+class InnerCallMeter:
+    """The key of one request, for the other models that it uses."""
 
     def __init__(
         self,
         request: IncomingRequest,
+        surface: str,
         *,
         charges: Charges,
         permit: PermitModel,
@@ -40,6 +41,7 @@ class DescriptionMeter:
         self._charges = charges
         self._permit = permit
         self._request = request
+        self._surface = surface
         self._record = record
 
     def permit(self, address: str) -> None:
@@ -48,12 +50,12 @@ class DescriptionMeter:
 
     @asynccontextmanager
     async def call(self, route: Route, asked: Asked) -> AsyncIterator[Charge]:
-        """Reserve for one description, and settle it at the end of the context."""
+        """Reserve for one request, and settle it at the end of the context."""
         entry = Entry(Ids(os.urandom(16)).request())
         note_caller(entry, self._request)
         entry.free = not has_price(route)
         entry.fields |= {
-            "surface": "describe_images",
+            "surface": self._surface,
             "gen_ai.provider.name": route.provider,
             "gen_ai.request.model": route.address,
             "gen_ai.response.model": route.target.model,
