@@ -36,8 +36,8 @@ def direct(mock, path="/api/chat", expect='"done":true'):
 class Forwarding:
     """A gateway of one thread: forwards bytes to the model server, with a fault of its own."""
 
-    def __init__(self, upstream, *, drop=b"", block=0.0):
-        self._upstream, self._drop, self._block = upstream, drop, block
+    def __init__(self, upstream, *, garble=b"", block=0.0):
+        self._upstream, self._garble, self._block = upstream, garble, block
         self.bodies = []
 
     async def serve(self, reader, writer):
@@ -51,7 +51,7 @@ class Forwarding:
         ahead.write(head.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n") + body)
         try:
             while piece := await behind.read(65536):
-                writer.write(piece.replace(self._drop, b"") if self._drop else piece)
+                writer.write(piece.replace(self._garble, b"?") if self._garble else piece)
                 await writer.drain()
                 if piece.endswith(b"0\r\n\r\n"):
                     break
@@ -113,12 +113,11 @@ def test_right_answers_are_not_counted_as_wrong(mock, name, path, expect):
 def test_chunks_that_are_lost_are_wrong_answers(mock):
     mock.configure(chunks=20)
     body = bodies.plain(stream=True)
-    with forwarding(mock, drop=b"@") as (_, server):
-        options = ("-k", 0)
-        load = Load(body, 2, 10, expect='"done":true', options=options)
+    with forwarding(mock, garble=b"@") as (_, server):
+        load = Load(body, 2, 10, expect='"done":true', options=("-k", 0))
         figures = finished(load.start(server.port, "/api/chat", "lossy"))
-    assert figures["n"] == 10
-    assert scenarios._bad(figures, 20) > 0
+    assert (figures["n"], figures["errors"], figures["incomplete"]) == (10, 0, 0)
+    assert scenarios._bad(figures, 20) == 1
 
 
 def test_answers_without_their_end_are_wrong_answers(mock):
