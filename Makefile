@@ -13,7 +13,7 @@ WORKERS = $$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1 ))
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-operation test-stores test-cluster test-thorough check setup test-real test-typescript test-browser test-wheel demo build bless \
-  dialects requirements requirements-break conformance node-stories soak bench models-table lock clean
+  dialects requirements requirements-break conformance node-stories soak bench bench-peers bench-docs bench-guard bench-baseline models-table lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,7 +97,7 @@ models-table: setup ## rebuild the table of known models from the newest litellm
 	  npm pack --silent @earendil-works/pi-ai
 	@$(BIN)/python scripts/build_model_table.py --sources build/model-sources
 
-check: setup ## format, lint, import contracts, types, spelling, dependencies, unused code
+check: setup ## format, lint, import contracts, types, spelling, dependencies, unused code, calls per request
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
@@ -105,6 +105,7 @@ check: setup ## format, lint, import contracts, types, spelling, dependencies, u
 	$(BIN)/codespell src docs bench *.md
 	$(BIN)/deptry src
 	$(BIN)/python -m tests.unused
+	$(BIN)/python -m bench.guard --calls
 
 conformance: setup ## score this toolbridge with the cases of conformance/: APIs and structured streams
 	@$(BIN)/toolbridge conform --self
@@ -117,8 +118,20 @@ node-stories: setup ## 200 random stories about the money of nodes, on a local c
 soak: setup ## 10,000 mixed requests with random faults and departures, at most five minutes
 	@$(BIN)/python -m tests.soak
 
-bench: setup ## speed and memory, as ratios in one run
-	@$(BIN)/python bench/run.py
+bench: setup ## speed and memory, as ratios to nginx in the same run; ARGS=--quick takes minutes
+	@$(BIN)/python -m bench.run gateway $(ARGS)
+
+bench-peers: setup ## the same beside LiteLLM and claude-code-router's engine, installed on first use
+	@$(BIN)/python -m bench.run peers $(ARGS)
+
+bench-docs: setup ## both, on an idle machine; rewrites the tables and the chart of docs/explain/performance.md
+	@$(BIN)/python -m bench.run gateway peers --docs $(ARGS)
+
+bench-guard: setup ## fail if calls per request or ratios to nginx are 10 % above bench/baseline.json
+	@$(BIN)/python -m bench.guard $(ARGS)
+
+bench-baseline: setup ## rewrite bench/baseline.json, on an idle machine; read the diff
+	@$(BIN)/python -m bench.guard --save $(ARGS)
 
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet
 

@@ -1,86 +1,98 @@
-"""`make bench`: the gateway against a model server that is never the bottleneck.
+"""`make bench`: what toolbridge costs, as ratios to nginx that forwards the same bytes in the same run.
 
-Prints cold start, idle memory, CPU per request, per stream and per write, memory for slow readers
-and whether a departure reaches the upstream. With nginx installed, every figure is also a ratio to
-nginx passing the same bytes through, measured in the same run; only ratios compare across machines.
+    python -m bench.run [gateway] [peers] [--quick] [--docs] [--only TEXT]
+
+`gateway` (the default) measures toolbridge, `peers` other gateways beside it. The figures are
+printed and written to build/bench/result.json; `--docs` also rewrites the table and the chart of
+docs/explain/performance.md. An answer that is not complete and right makes the run fail.
 """
 
 import argparse
 import json
 import os
-import shutil
+import platform
 import subprocess
 import sys
+import time
+from importlib.metadata import version
 from pathlib import Path
 
-HERE = Path(__file__).parent
-OUT = HERE / "out"
-MOCK = 21001
-NGINX = """
-worker_processes 1; daemon off; master_process off; pid {out}/nginx.pid; error_log {out}/nginx.log;
-events {{ worker_connections 8192; }}
-http {{
-  access_log off; client_body_temp_path {out}/body; proxy_temp_path {out}/proxy;
-  fastcgi_temp_path {out}/f; uwsgi_temp_path {out}/u; scgi_temp_path {out}/s;
-  upstream mock {{ server 127.0.0.1:{mock}; keepalive 512; }}
-  server {{ listen 127.0.0.1:21002;
-    location / {{ proxy_pass http://mock; proxy_http_version 1.1; proxy_set_header Connection "";
-                  proxy_buffering off; }} }}
-}}
-"""
-CONFIG = """
-log = "off"
-[map]
-default = "mock/m"
-[providers.mock]
-api = "ollama"
-url = "http://127.0.0.1:{mock}"
-[models."mock/m"]
-window = 65536
-"""
+from bench import native, peers, plan, report
+from bench.rounds import bad
+
+RESULT = native.OUT / "result.json"
+ROOT = Path(__file__).parents[1]
 
 
-def targets() -> list[dict]:
-    command = Path(sys.executable).parent / "toolbridge"
-    config = OUT / "toolbridge.toml"
-    config.write_text(CONFIG.format(mock=MOCK))
-    found = [
-        {
-            "name": "toolbridge",
-            "url": "http://127.0.0.1:21010",
-            "api": "anthropic",
-            "cmd": f"{command} serve --config {config} --port 21010",
-            "model": "claude-sonnet-5-5",
-        }
-    ]
-    if shutil.which("nginx"):
-        conf = OUT / "nginx.conf"
-        conf.write_text(NGINX.format(out=OUT, mock=MOCK))
-        nginx = {"name": "nginx", "url": "http://127.0.0.1:21002", "api": "ollama",
-                 "cmd": f"nginx -c {conf}", "model": "m"}  # fmt: skip
-        found.insert(0, nginx)
-    else:
-        print("# nginx is not installed: no ratios (apt-get install nginx-light)")
-    return found
+def about(size: plan.Size, load_before: float) -> dict:
+    """Return where and when the figures were measured."""
+    nginx = subprocess.run("nginx -v", shell=True, capture_output=True, text=True, check=False,
+                           env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin"})  # fmt: skip
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
+    )  # fmt: skip
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "cores": os.cpu_count(),
+        "memory_gb": round(memory),
+        "processor": processor(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "load_before": round(load_before, 1),
+        "load_after": round(os.getloadavg()[0], 1),
+        "rounds": size.rounds,
+        "quick": size is plan.QUICK,
+        "versions": {
+            "toolbridge": f"{version('toolbridge')} ({commit.stdout.strip() or 'no commit'})",
+            "Python": platform.python_version(),
+            "nginx": nginx.stderr.strip().rpartition("/")[2] or "absent",
+            "uvloop": version("uvloop"),
+        },
+    }
+
+
+def processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tests", default="ns64,s50,chunk1,chunkN,slow,cancel")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "parts", nargs="*", choices=[[], "gateway", "peers"], default=[], metavar="PART"
+    )
+    parser.add_argument("--quick", action="store_true", help="less load and fewer rounds: minutes")
+    parser.add_argument("--docs", action="store_true", help="rewrite docs/explain/performance.md")
+    parser.add_argument("--only", default="", help="scenarios whose names contain this text")
     args = parser.parse_args()
-    OUT.mkdir(exist_ok=True)
-    specified = targets()
-    file = OUT / "targets.json"
-    file.write_text(json.dumps(specified))
-    harness = [sys.executable, str(HERE / "harness" / "bench.py"), "--targets", str(file),
-               "--tests", args.tests, "--rounds", str(args.rounds), "--workdir", str(OUT),
-               "--mock-port", str(MOCK), "--json", str(OUT / "result.json")]  # fmt: skip
-    if len(specified) > 1:
-        harness += ["--base", "nginx"]
-    return subprocess.run(
-        harness, check=False, env={**os.environ, "OLLAMA_HOST": "127.0.0.1:1"}
-    ).returncode
+    native.end_servers_on_sigterm()
+    if why := native.missing():
+        print(f"skipped: {why}")
+        return 0
+    size = plan.QUICK if args.quick else plan.FULL
+    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    for part in args.parts or ["gateway"]:
+        before = os.getloadavg()[0]
+        found = plan.gateway(size, args.only) if part == "gateway" else plan.with_peers(size)
+        result[part] = {"about": about(size, before), **found}
+    if "peers" in args.parts:
+        result["peers"]["about"]["versions"] |= peers.versions()
+    if not args.only:
+        RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    wrong = [fault for part in args.parts or ["gateway"] for fault in bad(result[part], part)]
+    for fault in wrong:
+        print(f"FAILED {fault}")
+    if args.docs and not wrong and not args.only:
+        report.write(result)
+    elif args.docs:
+        print(
+            "docs/explain/performance.md is unchanged: it needs a whole run without wrong answers"
+        )
+    return bool(wrong)
 
 
 if __name__ == "__main__":

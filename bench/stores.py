@@ -14,8 +14,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.streams import DELTAS, Reader, Server, cpu_of, model
 from tests.store_servers import RedisProcess, redis_program
+
+from bench.streams import DELTAS, Reader, Server, cpu_of, model
 
 ROUNDS = 7
 AT_ONCE = 10

@@ -1,0 +1,247 @@
+"""What `make bench` and `make bench-peers` measure, and in which order."""
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests import loaded
+
+from bench import bodies, peers, scenarios
+from bench.native import Mock
+from bench.rounds import interleaved, medians, ratio, summary
+from bench.scenarios import Scale, Scenario
+from bench.stall import stall
+from bench.targets import (
+    UPSTREAMS,
+    Server,
+    Target,
+    forward_target,
+    message_target,
+    nginx,
+    toolbridge,
+)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How long a run takes: rounds of each scenario, the load of a round."""
+
+    rounds: int
+    long_rounds: int
+    """Rounds of the scenarios that take seconds by themselves."""
+    sessions: int
+    """Sessions per round whose requests delay a second stream."""
+    scale: Scale
+
+
+FULL = Size(5, 3, 5, Scale())
+QUICK = Size(3, 1, 3, Scale(0.1, streams=200))
+
+REQUESTS: dict[str, Scenario] = {
+    "JSON, plain": scenarios.whole(0),
+    "JSON, 15 tools": scenarios.whole(15),
+    "JSON, 60 tools": scenarios.whole(60),
+    "stream, plain": scenarios.stream(0),
+    "stream, 15 tools": scenarios.stream(15),
+    "stream, 60 tools": scenarios.stream(60),
+    "write, plain": scenarios.writes(0),
+    "write, 15 tools": scenarios.writes(15),
+    "burst chunk": scenarios.burst,
+    "structured stream, per delta": scenarios.structured,
+    **{f"agent, {size} KB": scenarios.sized(size) for size in bodies.SIZES},
+}
+LONG: dict[str, Scenario] = {
+    "paced streams, per chunk": scenarios.paced,
+    "slow readers": scenarios.slow_readers,
+    "cancel": scenarios.cancel,
+}
+PEERS: dict[str, Scenario] = {
+    "JSON": scenarios.whole(0),
+    "stream": scenarios.stream(0),
+    "write": scenarios.writes(0),
+    "burst chunk": scenarios.burst,
+    "first chunk": scenarios.first_chunk,
+}
+STALLS = (48, 311, 600)
+NO_NGINX = "# nginx is not installed: no ratios (apt-get install nginx-light)"
+
+
+@contextmanager
+def model_server() -> Iterator[Mock]:
+    mock = Mock()
+    try:
+        yield mock
+    finally:
+        mock.close()
+
+
+@contextmanager
+def running(*servers: Server | None) -> Iterator[list[Server]]:
+    """Start servers one after the other, and end them all; `None` is left out."""
+    live: list[Server] = []
+    try:
+        for server in servers:
+            if server:
+                server.start()
+                live.append(server)
+        yield live
+    finally:
+        for server in live:
+            server.close()
+
+
+def targets_of(servers: list[Server], api: str) -> list[Target]:
+    return [
+        forward_target(server, api) if server.name == "nginx" else message_target(server)
+        for server in servers
+    ]
+
+
+def reference(mock: Mock) -> Server | None:
+    server = nginx(mock.port)
+    if server is None:
+        print(NO_NGINX, flush=True)
+    return server
+
+
+def gateway(size: Size, only: str = "") -> dict:
+    """Measure toolbridge against nginx; `only` selects the scenarios whose names contain it."""
+    found: dict[str, dict] = {}
+    with model_server() as mock:
+        for api in UPSTREAMS:
+            with running(reference(mock), toolbridge(api, mock.port)) as servers:
+                found[api] = of_api(mock, targets_of(servers, api), size, only)
+        if not only or only == "workers":
+            found["workers"] = workers(mock, size)
+        if not only or only == "start":
+            found["start"] = start(mock, size)
+    return found
+
+
+def of_api(mock: Mock, targets: list[Target], size: Size, only: str = "") -> dict:
+    found = {}
+    for name, scenario in {**REQUESTS, **LONG}.items():
+        if only in name:
+            count = size.rounds if name in REQUESTS else size.long_rounds
+            found[name] = measured(mock, targets, scenario, count, size.scale)
+            show(name, found[name])
+    for kilobytes in STALLS:
+        name = f"stall, {kilobytes} KB"
+        if only in name:
+            found[name] = stalls(mock, targets, kilobytes, size)
+            show(name, found[name])
+    return found
+
+
+def measured(
+    mock: Mock, targets: list[Target], scenario: Scenario, count: int, scale: Scale
+) -> dict:
+    return summary(interleaved(targets, lambda target, _: scenario(mock, target, scale), count))
+
+
+def stalls(mock: Mock, targets: list[Target], kilobytes: int, size: Size) -> dict:
+    # Each round has texts of its own: a gateway that remembers bodies has not seen them.
+    run = os.urandom(4).hex()
+    samples = interleaved(
+        targets,
+        lambda target, number: stall(mock, target, kilobytes, size.sessions, f"{run}-{number}"),
+        size.long_rounds,
+    )
+    return {name: medians(rounds) for name, rounds in samples.items()}
+
+
+def workers(mock: Mock, size: Size) -> dict:
+    """Measure how much two worker processes serve, compared with one."""
+    one = toolbridge("ollama", mock.port, name="1 worker")
+    two = toolbridge("ollama", mock.port, workers=2, name="2 workers")
+    found = {}
+    with running(one, two) as servers:
+        for name in ("JSON, plain", "stream, plain", "stream, 15 tools"):
+            samples = interleaved(
+                targets_of(servers, "ollama"),
+                lambda target, _, run=REQUESTS[name]: run(mock, target, size.scale),
+                size.rounds,
+            )
+            found[name] = summary(samples)
+            found[name]["gain"] = ratio(samples, "2 workers", "1 worker", "per_second")
+            show(f"workers: {name}", found[name])
+    return found
+
+
+def start(mock: Mock, size: Size) -> dict:
+    """Measure what a start costs: time to the first answer, import, modules, memory."""
+    starts: list[dict] = []
+    for _ in range(size.rounds):
+        with running(toolbridge("ollama", mock.port)) as (server,):
+            figures = {"cold_start_s": server.cold_start, "idle_mb": server.idle}
+        with tempfile.TemporaryDirectory() as folder:
+            imported = loaded.imported(Path(folder))
+            served = loaded.served(Path(folder))
+        figures |= {
+            "import_s": imported.ms / 1000,
+            "import_modules": len(imported.modules),
+            "serve_modules": len(served.modules),
+            "bad": 0,
+        }
+        starts.append(figures)
+    found = {"toolbridge": medians(starts)}
+    show("start", found)
+    return found
+
+
+def with_peers(size: Size) -> dict:
+    """Measure other gateways, toolbridge and nginx in one run, with the load of the slowest."""
+    scale = Scale(0.1 if size is FULL else 0.03)
+    count = size.long_rounds
+    found: dict[str, dict] = {}
+    with model_server() as mock, running(
+        reference(mock), toolbridge("openai_chat", mock.port)
+    ) as servers:  # fmt: skip
+        others: list[Server] = []
+        try:
+            others.extend(peers.started(mock.port))
+            targets = targets_of([*servers, *others], "openai_chat")
+            for target in targets:
+                # Just-in-time compilers and caches: the first requests are slower than later ones.
+                PEERS["stream"](mock, target, scale)
+            found |= {name: _peer_row(mock, targets, PEERS[name], count, scale) for name in PEERS}
+            found["start"] = {
+                server.name: {"cold_start_s": server.cold_start, "idle_mb": server.idle}
+                for server in [*servers, *others]
+            }
+        finally:
+            for server in others:
+                server.close()
+    for name, row in found.items():
+        show(f"peers: {name}", row)
+    return found
+
+
+def _peer_row(
+    mock: Mock, targets: list[Target], scenario: Scenario, count: int, scale: Scale
+) -> dict:
+    samples = interleaved(targets, lambda target, _: scenario(mock, target, scale), count)
+    found = summary(samples)
+    for name, figures in found.items():
+        if name not in {"nginx", "toolbridge"}:
+            figures["times_toolbridge"] = ratio(samples, name, "toolbridge")
+            if "first_chunk_us" in figures:
+                late = ratio(samples, name, "toolbridge", "first_chunk_us")
+                figures["times_toolbridge_first_chunk"] = late
+    return found
+
+
+def show(name: str, found: dict) -> None:
+    print(f"\n{name}   (load {os.getloadavg()[0]:.1f}, {time.strftime('%H:%M:%S')})")
+    for target, figures in found.items():
+        if isinstance(figures, dict):
+            values = "  ".join(
+                f"{key} {value:.4g}" for key, value in figures.items() if value is not None
+            )
+            print(f"  {target:<26} {values}", flush=True)
+        else:
+            print(f"  {target} {figures:.3g}", flush=True)

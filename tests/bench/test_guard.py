@@ -1,0 +1,47 @@
+"""The guard fails above 10 %, and the committed baseline has every count that is measured."""
+
+import json
+
+import pytest
+
+from bench import calls, guard
+from bench.targets import UPSTREAMS
+
+BASELINE = json.loads(guard.BASELINE.read_text("utf-8"))
+
+
+def test_a_figure_more_than_a_tenth_above_the_baseline_is_reported():
+    lines = guard.worse({"a": 111, "b": 110, "c": 10}, {"a": 100, "b": 100, "c": 100}, "calls")
+    assert lines == ["a: 100 → 111 calls, 11 % more"]
+
+
+def test_a_figure_that_is_no_longer_measured_is_reported():
+    assert guard.worse({}, {"a": 100}, "calls") == ["a: not measured; the baseline has 100 calls"]
+
+
+def test_the_check_fails_and_names_the_way_out(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(guard, "BASELINE", tmp_path / "baseline.json")
+    guard.save({"a": 100.0}, {"r": 2.0})
+    assert guard.check({"a": 109.0}, {"r": 2.1}) == 0
+    assert guard.check({"a": 100.0}, {"r": 2.3}) == 1
+    assert "make bench-baseline" in capsys.readouterr().out
+    assert guard.check({"a": 120.0}, {}) == 1
+
+
+def test_a_baseline_of_calls_alone_keeps_the_ratios(tmp_path, monkeypatch):
+    monkeypatch.setattr(guard, "BASELINE", tmp_path / "baseline.json")
+    guard.save({"a": 100.0}, {"r": 2.0})
+    guard.save({"a": 90.0}, {})
+    saved = json.loads(guard.BASELINE.read_text("utf-8"))
+    assert saved["calls"] == {"a": 90.0}
+    assert saved["ratios to nginx"] == {"r": 2.0}
+
+
+@pytest.mark.parametrize("api", UPSTREAMS)
+def test_the_committed_baseline_is_complete(api):
+    assert "make bench-baseline" in BASELINE["renew"]
+    for case in calls.CASES:
+        assert BASELINE["calls"][f"{api}: {case}: calls per request"] > 0
+        if case.startswith("stream"):
+            assert BASELINE["calls"][f"{api}: {case}: calls per delta"] > 0
+    assert {f"{api}: {name}" for name in guard.GUARDED} <= BASELINE["ratios to nginx"].keys()
