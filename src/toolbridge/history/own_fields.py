@@ -5,12 +5,14 @@ OpenAI's `name`, are kept in a part of kind `message`. They return to the same A
 API this module removes them and reports each as a loss.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+import msgspec
 from msgspec.structs import replace
 
 from toolbridge.core.messages import Foreign, Loss, Origin, Part, Request, Result, Tool, Turn
 from toolbridge.core.shared_fields import title
+from toolbridge.core.shared_tools import once_per_list
 
 MESSAGE = "message"
 """The kind of the foreign part that carries the fields of a message."""
@@ -31,18 +33,49 @@ def without_own_fields(request: Request, api: str, *, marks: bool) -> tuple[Requ
 
     `marks` is True if the target accepts cache breakpoints.
     """
-    sources = [(one, one.source) for one in _all(request) if one.source is not None]
-    paths = [path for _, source in sources for path in _paths(source)]
+    around = [_own_fields(request.system), _of_tools(request.tools), _own_fields(_parts(request))]
+    paths = [path for found in around for path in found.paths]
     losses = [_loss(path, api) for path in (*paths, *_namespaces(request))]
-    marked = next((source.path for one, source in sources if getattr(one, "cache", "")), "")
+    marked = next((found.marked for found in around if found.marked), "")
     if marked and not marks:
         name = _CACHE.get(request.origin, "prompt_cache_breakpoint")
         why = "the provider caches prefixes by itself"
         losses.append(Loss(f"{marked}.{name}", why, minor=True))
     request = replace(request, tools=_introduced(request))
-    if any(isinstance(one, Foreign) and _is_message(one) for one, _ in sources):
+    if around[2].messages:
         request = replace(request, turns=tuple(map(_without_message, request.turns)))
     return request, losses
+
+
+class _OwnFields(msgspec.Struct, frozen=True):
+    """What some tools or parts have that only their API knows."""
+
+    paths: list[str]
+    marked: str = ""
+    """The path of the first that ends a prefix to cache."""
+    messages: bool = False
+    """Whether one of the parts carries fields of its message."""
+
+
+def _own_fields(given: Iterable[Part | Tool | Turn]) -> _OwnFields:
+    paths: list[str] = []
+    marked, messages = "", False
+    for one in given:
+        source = one.source
+        if source is None:
+            continue
+        if source.unknown or source.around:
+            paths += _paths(source)
+        if not marked:
+            marked = source.path if getattr(one, "cache", None) else ""
+        if isinstance(one, Foreign):
+            messages = messages or one.kind == MESSAGE
+    return _OwnFields(paths, marked, messages)
+
+
+@once_per_list
+def _of_tools(tools: tuple[Tool, ...]) -> _OwnFields:
+    return _own_fields(tools)
 
 
 def _paths(source: Origin) -> tuple[str, ...]:
@@ -51,8 +84,8 @@ def _paths(source: Origin) -> tuple[str, ...]:
     return (*(f"{source.path}.{name}" for name in source.unknown), *source.around)
 
 
-def _all(request: Request) -> list[Part | Tool | Turn]:
-    found: list[Part | Tool | Turn] = [*request.system, *request.tools, *request.turns]
+def _parts(request: Request) -> list[Part | Tool | Turn]:
+    found: list[Part | Tool | Turn] = [*request.turns]
     for turn in request.turns:
         found += turn.content
         for part in turn.content:
@@ -77,7 +110,9 @@ def _introduced(request: Request) -> tuple[Tool, ...]:
     OpenAI Responses groups tools in namespaces; other APIs have none, so their tools are listed flat.
     """
     kept = request.extra.get("namespaces")
-    unused = dict(kept) if isinstance(kept, dict) else {}
+    if not isinstance(kept, dict):
+        return request.tools
+    unused = dict(kept)
     tools: list[Tool] = []
     for tool in request.tools:
         fields = unused.pop(tool.namespace, None) if tool.namespace else None

@@ -4,6 +4,7 @@ A tool has an `input_schema`, or a `type` that Anthropic defines. The client run
 tools (`client_tools`); the others are server tools, which Anthropic runs inside the answer.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -19,6 +20,7 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Foreign, Origin, Tool, ToolChoice
 from toolbridge.core.shared_fields import hosted_why
+from toolbridge.core.shared_tools import decoded_once
 from toolbridge.core.source import own_words, sourced, unknown_fields
 from toolbridge.wire import shapes as wire
 
@@ -35,9 +37,10 @@ _CHOICES: dict[str, Literal["auto", "none", "required", "named"]] = {
 CHOICE_TYPES = {ours: theirs for theirs, ours in _CHOICES.items()}
 
 
-def decode_tools(given: list[msgspec.Raw] | None) -> tuple[Tool, ...]:
+@decoded_once
+def decode_tools(given: Sequence[msgspec.Raw]) -> list[Tool]:
     """Return the tools of a request."""
-    return tuple(_decode_tool(raw, f"tools.{i}") for i, raw in enumerate(given or ()))
+    return [_decode_tool(raw, f"tools.{i}") for i, raw in enumerate(given)]
 
 
 def _decode_tool(raw: msgspec.Raw, where: str) -> Tool:
