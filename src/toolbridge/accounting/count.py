@@ -102,9 +102,16 @@ _LETTERS_PER_TOKEN = 2.0
 def estimate_request(request: Request, *, family: str = "") -> int:
     """Return the estimated input tokens of a request; an unknown family has the common values."""
     kind = _FAMILIES.get(family, _COMMON)
-    tokens = float(kind.start) + sum(_text_tokens(part.text, kind) for part in request.system)
+    tokens = float(kind.start)
+    for text in request.system:
+        tokens += _text_tokens(text.text, kind)
     for turn in request.turns:
-        tokens += kind.message + sum(_part_tokens(part, kind) for part in turn.content)
+        tokens += kind.message
+        for part in turn.content:
+            if isinstance(part, Text):
+                tokens += _text_tokens(part.text, kind)
+            else:
+                tokens += _part_tokens(part, kind)
     if request.tools:
         tokens += kind.tools + _tools_tokens(request.tools, kind)
     if request.output and request.output.schema:

@@ -34,14 +34,17 @@ def without_own_fields(request: Request, api: str, *, marks: bool) -> tuple[Requ
     `marks` is True if the target accepts cache breakpoints.
     """
     around = [_own_fields(request.system), _of_tools(request.tools), _own_fields(_parts(request))]
-    paths = [path for found in around for path in found.paths]
-    losses = [_loss(path, api) for path in (*paths, *_namespaces(request))]
-    marked = next((found.marked for found in around if found.marked), "")
+    paths = [*around[0].paths, *around[1].paths, *around[2].paths]
+    if "namespaces" in request.extra:
+        paths += _namespaces(request)
+    losses = [_loss(path, api) for path in paths] if paths else []
+    marked = around[0].marked or around[1].marked or around[2].marked
     if marked and not marks:
         name = _CACHE.get(request.origin, "prompt_cache_breakpoint")
         why = "the provider caches prefixes by itself"
         losses.append(Loss(f"{marked}.{name}", why, minor=True))
-    request = replace(request, tools=_introduced(request))
+    if "namespaces" in request.extra:
+        request = replace(request, tools=_introduced(request))
     if around[2].messages:
         request = replace(request, turns=tuple(map(_without_message, request.turns)))
     return request, losses
@@ -110,9 +113,7 @@ def _introduced(request: Request) -> tuple[Tool, ...]:
     OpenAI Responses groups tools in namespaces; other APIs have none, so their tools are listed flat.
     """
     kept = request.extra.get("namespaces")
-    if not isinstance(kept, dict):
-        return request.tools
-    unused = dict(kept)
+    unused = dict(kept) if isinstance(kept, dict) else {}
     tools: list[Tool] = []
     for tool in request.tools:
         fields = unused.pop(tool.namespace, None) if tool.namespace else None

@@ -13,7 +13,13 @@ from toolbridge.codecs.anthropic import shapes
 from toolbridge.codecs.anthropic.client_tools import read_client_tool
 from toolbridge.codecs.anthropic.quirks import Quirks
 from toolbridge.codecs.anthropic.server_blocks import read_declaration
-from toolbridge.codecs.anthropic.shapes import ORIGIN, decode_cache, decode_rest, encode_cache
+from toolbridge.codecs.anthropic.shapes import (
+    NULL,
+    ORIGIN,
+    decode_cache,
+    decode_rest,
+    encode_cache,
+)
 from toolbridge.core.codec import Lose
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.ids import Ids
@@ -109,6 +115,8 @@ def _encode_tool(tool: Tool, where: str, lose: Lose) -> JsonObject | None:
 
 def decode_choice(raw: msgspec.Raw) -> tuple[ToolChoice, JsonObject]:
     """Return the tool choice, and the fields of it that only Anthropic understands."""
+    if raw is NULL:
+        return ToolChoice(), {}
     choice = wire.decode_request(raw, _choices, "tool_choice")
     if choice is None:
         return ToolChoice(), {}
