@@ -80,12 +80,20 @@ class TextReader:
         events = [] if self._draft.started else self._start()
         text = self._bytes.decode(piece) if isinstance(piece, bytes) else piece
         writer = self._writer
-        if writer.passes(text):  # nearly every piece of nearly every answer
+        marks, cursor = writer.running_text, writer.cursor
+        if (  # nearly every piece of nearly every answer goes on with running text
+            marks is not None
+            and cursor.at == len(cursor.text)
+            and marks.beginning.search(text) is None
+        ):
             writer.text(text)
         else:
             writer.cursor.feed(text)
             self._go_on()
-        events += writer.events
+        if events:
+            events += writer.events
+        else:
+            events = writer.events
         writer.events = []
         return events
 

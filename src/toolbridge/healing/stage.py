@@ -77,6 +77,18 @@ class Healer:
         out, self._out = self._out, []
         return out
 
+    def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
+        """Feed the events of one delivery."""
+        out: list[ev.Event] = []
+        for event in events:
+            if isinstance(event, ev.TextDelta) and self._schemas:
+                block = self._blocks[event.index]
+                if block.out_index == event.index:
+                    out.append(event)
+                    continue
+            out += self.feed(event)
+        return out
+
     def close(self) -> list[ev.Event]:
         return []
 
