@@ -279,8 +279,10 @@ class AnswerStages:
 
     def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
         """Feed the events of one delivery; return the events that they complete."""
-        if self._gate is None or not self._gate.open:
+        if self._gate is None:
             events = self._chain.feed_all(events)
+        elif not self._gate.open:
+            events = self._gate.feed_all(events)
         if self._scanner is not None:
             self.done = self._scanner.done
         if events and self.on_finish and isinstance(end := events[-1], ev.Finished):

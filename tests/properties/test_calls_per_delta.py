@@ -25,9 +25,12 @@ from toolbridge.store.sqlite import SqliteStore
 from toolbridge.structured.conversation import StructuredConversation
 from toolbridge.translate import AnswerStages, RequestOptions, answer_stages, plan
 
-TEXT_MOST = 40
+TEXT_MOST = {
+    "ollama": 26, "openai_chat": 31, "anthropic": 37, "gemini": 39, "openai_responses": 40,
+}  # fmt: skip
+"""By the API of the provider; the API of the client adds little. Measured, and a tenth more."""
 STRUCTURED_MOST = 60
-BEGINNING_MOST = 700
+BEGINNING_MOST = 490
 """From the request to the second delta of its answer, with every cache warm."""
 
 WARM, COUNTED = 20, 40
@@ -90,7 +93,8 @@ def calls_per_delta(feed, begin, deltas):
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
 def test_a_text_delta_passes_through_few_functions(client, upstream):
     begin, deltas = deltas_of(upstream, WARM + COUNTED)
-    assert calls_per_delta(Gateway(client, upstream).feed, begin, deltas) <= TEXT_MOST
+    most = TEXT_MOST[upstream]
+    assert calls_per_delta(Gateway(client, upstream).feed, begin, deltas) <= most
 
 
 def test_the_law_can_fail():
@@ -100,7 +104,7 @@ def test_the_law_can_fail():
         for n in (0, 10)
     )
     assert more > now + 8
-    assert more > TEXT_MOST
+    assert more > TEXT_MOST["openai_chat"]
 
 
 def test_an_answer_begins_without_building_what_all_answers_share():

@@ -31,6 +31,7 @@ from toolbridge.core.messages import (
 )
 from toolbridge.core.server_tool_text import server_text
 from toolbridge.core.server_tools import ServerCall, ServerResult
+from toolbridge.core.shared_tools import once_per_list
 
 SimpleRule: TypeAlias = Literal["words4", "chars4"]
 
@@ -101,11 +102,18 @@ _LETTERS_PER_TOKEN = 2.0
 def estimate_request(request: Request, *, family: str = "") -> int:
     """Return the estimated input tokens of a request; an unknown family has the common values."""
     kind = _FAMILIES.get(family, _COMMON)
-    tokens = float(kind.start) + sum(_text_tokens(part.text, kind) for part in request.system)
+    tokens = float(kind.start)
+    for text in request.system:
+        tokens += _text_tokens(text.text, kind)
     for turn in request.turns:
-        tokens += kind.message + sum(_part_tokens(part, kind) for part in turn.content)
+        tokens += kind.message
+        for part in turn.content:
+            if isinstance(part, Text):
+                tokens += _text_tokens(part.text, kind)
+            else:
+                tokens += _part_tokens(part, kind)
     if request.tools:
-        tokens += kind.tools + sum(_tool_tokens(tool, kind) for tool in request.tools)
+        tokens += kind.tools + _tools_tokens(request.tools, kind)
     if request.output and request.output.schema:
         tokens += _text_tokens(dumps(request.output.schema), kind)
     return max(1, round(tokens))
@@ -123,6 +131,11 @@ def _text_tokens(text: str, kind: TokenizerFamily) -> float:
     ideographs = sum(map(len, _IDEOGRAPHS.findall(text)))
     letters = len(text) - plain - ideographs
     return plain / kind.characters + ideographs / kind.ideographs + letters / _LETTERS_PER_TOKEN
+
+
+@once_per_list
+def _tools_tokens(tools: tuple[Tool, ...], kind: TokenizerFamily) -> float:
+    return sum(_tool_tokens(tool, kind) for tool in tools)
 
 
 def _tool_tokens(tool: Tool, kind: TokenizerFamily) -> float:

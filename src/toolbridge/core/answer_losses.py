@@ -15,7 +15,7 @@ import msgspec
 from toolbridge.core import events as ev
 from toolbridge.core.citations import maybe_link
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Foreign, Image, Loss, Message, Part, Text
+from toolbridge.core.messages import Call, Foreign, Image, Loss, Message, Part, Text, Thinking
 from toolbridge.core.server_tool_text import code_text
 from toolbridge.core.server_tools import ServerCall, ServerResult, ServerToolKind
 
@@ -48,6 +48,8 @@ class AnswerFeatures(msgspec.Struct, frozen=True):
 
 def losses_of(message: Message, shows: AnswerFeatures) -> tuple[Loss, ...]:
     """Return what `message` loses when it is encoded in this API, each kind once."""
+    if _is_plain(message):
+        return ()
     found: dict[str, Loss] = {}
     for loss in _losses(message, shows):
         if found.setdefault(loss.what, loss).minor:
@@ -55,9 +57,26 @@ def losses_of(message: Message, shows: AnswerFeatures) -> tuple[Loss, ...]:
     return tuple(found.values())
 
 
+_PLAIN = (Thinking, Call)
+
+
+def _is_plain(message: Message) -> bool:
+    """Whether a message has nothing but what every API can represent, as nearly every one."""
+    if message.alternatives or message.logprobs or message.stop_details is not None:
+        return False
+    for part in message.content:
+        if isinstance(part, Text):
+            if part.citations:
+                return False
+        elif not isinstance(part, _PLAIN):
+            return False
+    return True
+
+
 def all_losses(message: Message, shows: AnswerFeatures) -> tuple[Loss, ...]:
     """Return the losses of the answer's decoder and those of its encoding in this API."""
-    return (*message.losses, *losses_of(message, shows))
+    found = losses_of(message, shows)
+    return (*message.losses, *found) if message.losses else found
 
 
 def loss_field(message: Message, shows: AnswerFeatures) -> JsonObject:
@@ -148,7 +167,12 @@ def _image_words(image: Image) -> str:
 
 def in_words(content: tuple[Part, ...], shows: AnswerFeatures) -> tuple[Part, ...]:
     """Return parts with texts in place of those that an API does not have."""
+    if all(isinstance(part, _SAME) for part in content):
+        return content
     return tuple(Text(words) if (words := words_for(part, shows)) else part for part in content)
+
+
+_SAME = (Text, *_PLAIN)
 
 
 Spelled: TypeAlias = ev.TextStart | ev.TextDelta | ev.TextEnd | ev.PartAdded

@@ -5,7 +5,7 @@ Encoders and history name a loss by its path in the `Request`: `sampling.top_k`,
 `generationConfig.topK`, `messages.4.content.0.detail`. `translate.plan` renames losses here.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -15,16 +15,20 @@ _MINOR = frozenset({"think.show"})
 """Fields that no answer depends on, whichever codec loses them."""
 
 
-def name_losses(losses: Iterable[Loss], request: Request, names: Mapping[str, str]) -> list[Loss]:
+def name_losses(losses: Sequence[Loss], request: Request, names: Mapping[str, str]) -> list[Loss]:
     """Return `losses` with paths of the client's API; `names` maps paths of `Request` to them."""
+    if not losses:
+        return []
     return [
         Loss(client_name(loss.what, request, names), loss.why, loss.minor or loss.what in _MINOR)
         for loss in losses
     ]
 
 
-def join_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
+def join_losses(losses: Sequence[Loss]) -> tuple[Loss, ...]:
     """Return `losses` with those of the same reason merged: a long history repeats them."""
+    if len(losses) < 2:
+        return tuple(losses)
     first: dict[tuple[str, str, bool], Loss] = {}
     places: dict[tuple[str, str, bool], set[str]] = {}
     for loss in losses:

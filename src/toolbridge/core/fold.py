@@ -6,6 +6,7 @@ why the answer stopped, and this module derives that reason.
 """
 
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import TypeAlias
 
 import msgspec
@@ -139,11 +140,13 @@ class Fold:
     def message(self) -> Message:
         """The message so far; it has a `stop` once `Finished` or `Failed` was fed."""
         end = self._terminal
-        blocks = (self._blocks[index] for index in sorted(self._blocks))
+        blocks = [block for _, block in sorted(self._blocks.items(), key=_index)]
+        content = [b.part() if isinstance(b, _OpenBlock) else b for b in blocks]
+        others = sorted(self.alternatives.items()) if self.alternatives else ()
         return Message(
             id=self.id,
             model=self.model,
-            content=tuple(b.part() if isinstance(b, _OpenBlock) else b for b in blocks),
+            content=tuple(content),
             usage=self.usage,
             stop=None if end is None else _stop_of(end),
             stop_sequence=end.stop_sequence if isinstance(end, ev.Finished) else "",
@@ -151,10 +154,13 @@ class Fold:
             logprobs=tuple(self.logprobs),
             healed=tuple(self.healed),
             losses=tuple(self.losses),
-            alternatives=tuple(other.message for _, other in sorted(self.alternatives.items())),
+            alternatives=tuple([other.message for _, other in others]) if others else (),
             problem=end.problem if isinstance(end, ev.Failed) else None,
             envelope=self.envelope,
         )
+
+
+_index = itemgetter(0)
 
 
 def _stop_of(end: ev.Finished | ev.Failed) -> StopReason:

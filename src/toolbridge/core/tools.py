@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.messages import Tool
+from toolbridge.core.shared_tools import SharedTools
 
 _SCHEMAS = (
     "input_schema",
@@ -16,6 +17,8 @@ _SCHEMAS = (
 
 def as_tools(given: Iterable[object], where: str = "tools") -> tuple[Tool, ...]:
     """Return `given` as tools; an item may be `{"name", "input_schema"}` or `{"function": {…}}`."""
+    if isinstance(given, SharedTools):
+        return given
     return tuple(as_tool(tool, f"{where}.{index}") for index, tool in enumerate(given))
 
 

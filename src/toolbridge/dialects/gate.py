@@ -51,6 +51,15 @@ class ThoughtGate:
             case _:
                 return self._decide(thought=False)
 
+    def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
+        """Feed the events of one delivery; once the gate is open, they pass as they are."""
+        out: list[ev.Event] = []
+        for at, event in enumerate(events):
+            if self.open:
+                return out + events[at:]
+            out += self.feed(event)
+        return out
+
     def close(self) -> list[ev.Event]:
         return []
 

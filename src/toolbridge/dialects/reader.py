@@ -15,6 +15,7 @@ from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Call, StopReason, Tool
+from toolbridge.core.shared_tools import once_per_list
 from toolbridge.core.tools import as_tools
 from toolbridge.dialects import for_model, load
 from toolbridge.dialects.auto import auto_reader
@@ -32,6 +33,15 @@ class Reading(msgspec.Struct, frozen=True):
     content: str = ""
     reasoning: str = ""
     calls: tuple[Call, ...] = ()
+
+
+def _toolbox(tools: tuple[Tool, ...] | None) -> Toolbox:
+    return Toolbox(None) if tools is None else _declared(tools)
+
+
+@once_per_list
+def _declared(tools: tuple[Tool, ...]) -> Toolbox:
+    return Toolbox(tools)
 
 
 class TextReader:
@@ -56,7 +66,7 @@ class TextReader:
     ) -> None:
         self._draft = Draft(ids)
         known = None if tools is None else as_tools(tools)
-        self._writer = EventWriter(self._draft, Toolbox(known), thoughts=thoughts)
+        self._writer = EventWriter(self._draft, _toolbox(known), thoughts=thoughts)
         self._bytes = codecs.getincrementaldecoder("utf-8")("replace")
         reader = reader_of(dialect, model) if isinstance(dialect, str) else dialect
         if isinstance(reasoning_open, str) and isinstance(reader, Continues):
@@ -70,12 +80,20 @@ class TextReader:
         events = [] if self._draft.started else self._start()
         text = self._bytes.decode(piece) if isinstance(piece, bytes) else piece
         writer = self._writer
-        if writer.passes(text):  # nearly every piece of nearly every answer
+        marks, cursor = writer.running_text, writer.cursor
+        if (  # nearly every piece of nearly every answer goes on with running text
+            marks is not None
+            and cursor.at == len(cursor.text)
+            and marks.beginning.search(text) is None
+        ):
             writer.text(text)
         else:
             writer.cursor.feed(text)
             self._go_on()
-        events += writer.events
+        if events:
+            events += writer.events
+        else:
+            events = writer.events
         writer.events = []
         return events
 

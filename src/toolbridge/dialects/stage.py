@@ -84,7 +84,12 @@ class DialectStage:
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         if isinstance(event, ev.TextDelta):  # nearly every event of nearly every answer
             reader = self._reader or self._open_reader()
-            return self._from_reader(reader.feed(event.text))
+            events = reader.feed(event.text)
+            if len(events) == 1 and isinstance(delta := events[0], ev.TextDelta):
+                index = delta.index
+                if self._numbers.given.get((self._readers, index)) == index:
+                    return events
+            return self._from_reader(events)
         if isinstance(event, ev.Finished):
             out = self._finished(event.reason)
             return [*out, settled_end(event, calls=bool(self._called))]

@@ -13,6 +13,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.fold import OWN_ENDS, cut_report, settled_end
 from toolbridge.core.json import JsonObject, dumps
 from toolbridge.core.messages import Call, HealingReport, Step, Tool
+from toolbridge.core.shared_tools import once_per_list
 from toolbridge.healing.ladder import Ladder
 from toolbridge.healing.names import heal_name
 from toolbridge.healing.schema import Schema
@@ -50,8 +51,11 @@ class Healer:
     """Heals every call of an answer. Without tools it changes nothing."""
 
     def __init__(self, tools: Sequence[Tool], *, level: int = 2) -> None:
-        self._rules = {tool.name: Schema(schema_of(tool)) for tool in tools}
-        self._freeform = frozenset(tool.name for tool in tools if tool.freeform)
+        listed = tools if isinstance(tools, tuple) else tuple(tools)
+        self._schemas = _schemas_of(listed)
+        self._rules: dict[str, Schema] = {}
+        """The schemas of the tools that were called."""
+        self._freeform = _freeform(listed)
         self._level = level
         self._blocks: dict[int, _Block] = {}
         self._order: list[_Block] = []
@@ -62,7 +66,7 @@ class Healer:
         """Whether the arguments of a call could not be healed."""
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
-        if not self._rules:
+        if not self._schemas:
             return [event]
         if isinstance(event, ev.TextDelta):  # nearly every event of nearly every answer
             index = self._blocks[event.index].out_index
@@ -71,6 +75,18 @@ class Healer:
                 return [event if same else ev.TextDelta(index, event.text)]
         self._take(event)
         out, self._out = self._out, []
+        return out
+
+    def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
+        """Feed the events of one delivery."""
+        out: list[ev.Event] = []
+        for event in events:
+            if isinstance(event, ev.TextDelta) and self._schemas:
+                block = self._blocks[event.index]
+                if block.out_index == event.index:
+                    out.append(event)
+                    continue
+            out += self.feed(event)
         return out
 
     def close(self) -> list[ev.Event]:
@@ -104,8 +120,8 @@ class Healer:
     def _start_call(self, event: ev.CallStart) -> None:
         name = event.name
         if self._level >= 2:
-            name = heal_name(name, self._rules.keys()) or name
-        rules = self._rules.get(name) or Schema({})
+            name = heal_name(name, self._schemas.keys()) or name
+        rules = self._rules.setdefault(name, Schema(self._schemas.get(name, {})))
         # Only a freeform tool, whose input is one text, accepts plain text as its arguments.
         flow = StreamHealing(rules, level=self._level, words=name in self._freeform)
         block = self._add(event.index, _Block(flow))
@@ -234,6 +250,16 @@ class Healer:
             block.held.append(event)
         else:
             self._out.append(msgspec.structs.replace(event, index=block.out_index))
+
+
+@once_per_list
+def _schemas_of(tools: tuple[Tool, ...]) -> dict[str, JsonObject]:
+    return {tool.name: schema_of(tool) for tool in tools}
+
+
+@once_per_list
+def _freeform(tools: tuple[Tool, ...]) -> frozenset[str]:
+    return frozenset(tool.name for tool in tools if tool.freeform)
 
 
 def schema_of(tool: Tool) -> JsonObject:

@@ -22,18 +22,21 @@ from toolbridge.core.messages import (
     Tool,
     Turn,
 )
+from toolbridge.core.shared_tools import once_per_list
 
 
 def legal_names(request: Request, rules: Rules) -> tuple[Request, dict[str, str]]:
     """Return the request with valid names, and the client's name by each new name."""
-    names = set(_names(request))
+    if _fit_all(request.tools, rules.name_pattern, rules.name_length) and all(
+        _fits(name, rules) for name in _used_names(request)
+    ):
+        return request, {}
+    names = {*_used_names(request), *_declared_names(request.tools)}
     legal: dict[str, str] = {}
     for name in sorted(names):
         if not _fits(name, rules):
             legal[name] = _unused(name, rules, names)
             names.add(legal[name])
-    if not legal:
-        return request, {}
     choice = request.tool_choice
     renamed = replace(
         request,
@@ -66,11 +69,25 @@ def _fits(name: str, rules: Rules) -> bool:
     return short_enough and re.fullmatch(rules.name_pattern, name) is not None
 
 
+@once_per_list
+def _declared_names(tools: tuple[Tool, ...]) -> frozenset[str]:
+    """Return the names of the tools, without those of hosted tools, which are their API's own."""
+    return frozenset(tool.name for tool in tools if tool.hosted is None)
+
+
+@once_per_list
+def _fit_all(tools: tuple[Tool, ...], pattern: str, length: int) -> bool:
+    rules = Rules(name_pattern=pattern, name_length=length)
+    return all(_fits(name, rules) for name in _declared_names(tools))
+
+
+def _used_names(request: Request) -> set[str]:
+    """Return the names in the choice of a tool and in the conversation."""
+    return set(_names(request))
+
+
 def _names(request: Request) -> Iterable[str]:
     yield from request.tool_choice.names
-    for tool in request.tools:
-        if tool.hosted is None:  # a hosted tool's name is its API's own
-            yield tool.name
     for turn in request.turns:
         for part in turn.content:
             if isinstance(part, Call | Reference):

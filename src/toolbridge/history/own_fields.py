@@ -5,12 +5,14 @@ OpenAI's `name`, are kept in a part of kind `message`. They return to the same A
 API this module removes them and reports each as a loss.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+import msgspec
 from msgspec.structs import replace
 
 from toolbridge.core.messages import Foreign, Loss, Origin, Part, Request, Result, Tool, Turn
 from toolbridge.core.shared_fields import title
+from toolbridge.core.shared_tools import once_per_list
 
 MESSAGE = "message"
 """The kind of the foreign part that carries the fields of a message."""
@@ -31,18 +33,52 @@ def without_own_fields(request: Request, api: str, *, marks: bool) -> tuple[Requ
 
     `marks` is True if the target accepts cache breakpoints.
     """
-    sources = [(one, one.source) for one in _all(request) if one.source is not None]
-    paths = [path for _, source in sources for path in _paths(source)]
-    losses = [_loss(path, api) for path in (*paths, *_namespaces(request))]
-    marked = next((source.path for one, source in sources if getattr(one, "cache", "")), "")
+    around = [_own_fields(request.system), _of_tools(request.tools), _own_fields(_parts(request))]
+    paths = [*around[0].paths, *around[1].paths, *around[2].paths]
+    if "namespaces" in request.extra:
+        paths += _namespaces(request)
+    losses = [_loss(path, api) for path in paths] if paths else []
+    marked = around[0].marked or around[1].marked or around[2].marked
     if marked and not marks:
         name = _CACHE.get(request.origin, "prompt_cache_breakpoint")
         why = "the provider caches prefixes by itself"
         losses.append(Loss(f"{marked}.{name}", why, minor=True))
-    request = replace(request, tools=_introduced(request))
-    if any(isinstance(one, Foreign) and _is_message(one) for one, _ in sources):
+    if "namespaces" in request.extra:
+        request = replace(request, tools=_introduced(request))
+    if around[2].messages:
         request = replace(request, turns=tuple(map(_without_message, request.turns)))
     return request, losses
+
+
+class _OwnFields(msgspec.Struct, frozen=True):
+    """What some tools or parts have that only their API knows."""
+
+    paths: list[str]
+    marked: str = ""
+    """The path of the first that ends a prefix to cache."""
+    messages: bool = False
+    """Whether one of the parts carries fields of its message."""
+
+
+def _own_fields(given: Iterable[Part | Tool | Turn]) -> _OwnFields:
+    paths: list[str] = []
+    marked, messages = "", False
+    for one in given:
+        source = one.source
+        if source is None:
+            continue
+        if source.unknown or source.around:
+            paths += _paths(source)
+        if not marked:
+            marked = source.path if getattr(one, "cache", None) else ""
+        if isinstance(one, Foreign):
+            messages = messages or one.kind == MESSAGE
+    return _OwnFields(paths, marked, messages)
+
+
+@once_per_list
+def _of_tools(tools: tuple[Tool, ...]) -> _OwnFields:
+    return _own_fields(tools)
 
 
 def _paths(source: Origin) -> tuple[str, ...]:
@@ -51,8 +87,8 @@ def _paths(source: Origin) -> tuple[str, ...]:
     return (*(f"{source.path}.{name}" for name in source.unknown), *source.around)
 
 
-def _all(request: Request) -> list[Part | Tool | Turn]:
-    found: list[Part | Tool | Turn] = [*request.system, *request.tools, *request.turns]
+def _parts(request: Request) -> list[Part | Tool | Turn]:
+    found: list[Part | Tool | Turn] = [*request.turns]
     for turn in request.turns:
         found += turn.content
         for part in turn.content:

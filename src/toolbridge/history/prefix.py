@@ -17,6 +17,8 @@ def strip_volatile(system: tuple[Text, ...]) -> tuple[Text, ...]:
     Claude Code sends an attribution block first, and its text differs between kinds of request.
     Anthropic expects it there.
     """
+    if not system:
+        return ()
     return tuple(part for part in map(_stripped, system) if part is not None)
 
 

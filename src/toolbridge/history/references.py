@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from toolbridge.core.messages import Loss, Part, Reference, Request, Result, Tool
+from toolbridge.core.shared_tools import once_per_list
 
 
 def available_tools(request: Request) -> Request:
@@ -34,9 +35,11 @@ def offer_deferred(request: Request, *, same_api: bool, defers: bool) -> tuple[R
     once a search found it. If the search would run at the client's API, all tools are offered at
     once. A target that `defers` keeps tools deferred for a client's search.
     """
-    deferred = [tool for tool in request.tools if tool.deferred]
+    deferred = _deferred(request.tools)
+    if not deferred or same_api:
+        return request, []
     searched = _client_searches(request)
-    if not deferred or same_api or (searched and defers):
+    if searched and defers:
         return request, []
     names = list(dict.fromkeys([*_references(request), *request.tool_choice.names]))
     hidden = [tool for tool in deferred if tool.name not in names]
@@ -51,6 +54,11 @@ def offer_deferred(request: Request, *, same_api: bool, defers: bool) -> tuple[R
     late = tuple(replace(by_name[name], deferred=False) for name in names if name in by_name)
     at_hand = tuple(tool for tool in request.tools if not tool.deferred)
     return replace(request, tools=(*at_hand, *late)), losses
+
+
+@once_per_list
+def _deferred(tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+    return tuple(tool for tool in tools if tool.deferred)
 
 
 def _client_searches(request: Request) -> bool:

@@ -16,12 +16,18 @@ from toolbridge.core.draft import Draft
 from toolbridge.core.errors import Unsupported
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Request, Text, Tool
+from toolbridge.core.shared_tools import once_per_list
 from toolbridge.policy.direct_search import SEARCH_PROMPT, last_text
 
 
 def missing_tools(request: Request, api: str) -> tuple[Tool, ...]:
     """Return the server tools of `request` that a provider of `api` does not have."""
-    return tuple(t for t in request.tools if t.hosted is not None and t.origin != api)
+    return _missing(request.tools, api)
+
+
+@once_per_list
+def _missing(tools: tuple[Tool, ...], api: str) -> tuple[Tool, ...]:
+    return tuple(t for t in tools if t.hosted is not None and t.origin != api)
 
 
 def announce(request: Request, api: str) -> Request:

@@ -280,7 +280,10 @@ class _Attempt:
         """Return the next events, None at the end."""
         while not self._over:
             try:
-                piece = await self._read()
+                if self._limits is None:
+                    piece = await self._source.read()
+                else:
+                    piece = await self._limits.read(self._source, has_content=self.has_content)
                 batch = [] if piece is None else self._stages.feed_all(piece)
             except ToolbridgeError as error:
                 if not self.has_content:
@@ -299,11 +302,6 @@ class _Attempt:
                 held, self._held = self._held, []
                 return held
         return None
-
-    async def _read(self) -> Batch | None:
-        if self._limits is None:
-            return await self._source.read()
-        return await self._limits.read(self._source, has_content=self.has_content)
 
     async def close(self) -> None:
         """Close the connection unless all was read, so that the provider stops generating."""

@@ -35,6 +35,7 @@ from toolbridge.routing.nodes import NODE, NodeRequestEncoder, model_of, short_n
 from toolbridge.routing.providers import DEMO, OLLAMA, config_for, find_providers, is_vendor_host
 from toolbridge.upstream.cloud_endpoint import CloudEndpoint
 from toolbridge.upstream.engine_facts import EngineModel
+from toolbridge.upstream.hosts import hostname, is_loopback
 from toolbridge.upstream.http import Upstream
 
 __all__ = ["CLAUDE", "ListedModel", "ModelRoutes", "Route"]
@@ -71,6 +72,19 @@ class Route(msgspec.Struct, frozen=True):
 
     others: Mapping[str, "Route"] = {}
     """The routes to the same model through the provider's other APIs, by the API."""
+    address: str = ""
+    is_demo: bool = False
+    is_node: bool = False
+    is_local: bool = False
+    """Whether the provider runs on this machine. It follows from the other fields, as those above."""
+
+    def __post_init__(self) -> None:
+        api = self.provider_config.api
+        derive = msgspec.structs.force_setattr
+        derive(self, "address", f"{self.provider}/{self.target.model}")
+        derive(self, "is_demo", api == DEMO)
+        derive(self, "is_node", api == NODE)
+        derive(self, "is_local", is_loopback(hostname(self.provider_config.url)))
 
     def serving(self, api: str, request: Request) -> "Route":
         """Return the route for a client of `api`: in that API, where the model accepts it."""
@@ -81,21 +95,9 @@ class Route(msgspec.Struct, frozen=True):
         return accepts_in(api, self.facts.known, request, self.target.model)
 
     @property
-    def address(self) -> str:
-        return f"{self.provider}/{self.target.model}"
-
-    @property
     def shown_window(self) -> int:
         """The context window that is shown to clients; 0 if it is unknown."""
         return shown_window(self.provider_config, self.facts)
-
-    @property
-    def is_demo(self) -> bool:
-        return self.provider_config.api == DEMO
-
-    @property
-    def is_node(self) -> bool:
-        return self.provider_config.api == NODE
 
     @property
     def codec(self) -> TargetCodec:

@@ -13,7 +13,6 @@ from toolbridge.core import events as ev
 from toolbridge.core.messages import Message
 from toolbridge.core.stage import Identity, Stage
 from toolbridge.routing.models import Route
-from toolbridge.upstream.hosts import hostname, is_loopback
 
 if TYPE_CHECKING:
     from toolbridge.accounting.tariff import Rates
@@ -38,7 +37,7 @@ def has_price(route: Route) -> bool:
     """Return whether a price list applies; models on this machine cost nothing."""
     if route.settings.rates is not None:
         return True
-    return not (route.is_demo or route.is_node or is_loopback(hostname(route.provider_config.url)))
+    return not (route.is_demo or route.is_node or route.is_local)
 
 
 async def rates_of(route: Route, at: float) -> "Rates | None":

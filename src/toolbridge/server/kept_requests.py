@@ -61,7 +61,7 @@ class KeptRequest:
         self.duration = time.monotonic() - self.entry.started
         self.entry.on_end = None
         if (message := self.entry.message) is not None:
-            content = tuple(part for part in message.content if isinstance(part, _KEPT))
+            content = tuple([part for part in message.content if isinstance(part, _KEPT)])
             self._answer_size = sum(map(_size_of, content))
             self.entry.message = msgspec.structs.replace(
                 message, content=content, alternatives=(), logprobs=(), envelope=None
@@ -81,10 +81,13 @@ class KeptRequest:
 
     @property
     def size(self) -> int:
-        bodies = len(self.body) + sum(len(one.body) for one in self.trace.attempts)
-        steps = (step for report in self.entry.healed for step in report.steps)
-        bodies += self._answer_size
-        return _BASE + bodies + sum(len(step.before) + len(step.after) for step in steps)
+        size = _BASE + len(self.body) + self._answer_size
+        for attempt in self.trace.attempts:
+            size += len(attempt.body)
+        for report in self.entry.healed:
+            for step in report.steps:
+                size += len(step.before) + len(step.after)
+        return size
 
 
 def _size_of(part: Text | Thinking | Call) -> int:

@@ -90,6 +90,9 @@ class Metrics:
 
     def add(self, name: str, value: float, *labels: tuple[str, str]) -> None:
         """Add `value` to a series; pass `labels` sorted by name."""
+        if (name, labels) in self._counts:  # counted before, so every value is within its limit
+            self._counts[name, labels] += value  # type: ignore[assignment]  # as below
+            return
         bounded = tuple((label, self._bounded(name, label, text)) for label, text in labels)
         self._counts[name, bounded] += value  # type: ignore[assignment]  # a Counter counts floats too
 

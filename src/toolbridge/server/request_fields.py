@@ -12,8 +12,13 @@ from toolbridge.server.request_log import Entry
 _SESSIONS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
 
 
+_SESSION_NAMES = frozenset(name.encode() for name in _SESSIONS)
+
+
 def session_of(exchange: IncomingRequest) -> str:
     """Return the client's name of the conversation; providers use it to find their prompt cache."""
+    if _SESSION_NAMES.isdisjoint(exchange.head.headers):
+        return ""
     for name in _SESSIONS:
         if found := exchange.header(name):
             return found

@@ -25,6 +25,11 @@ _LONGEST = 500
 """Characters of one text in a line."""
 _SHORT = 4096
 """Characters of one text in a row of the ledger, until its secrets are masked."""
+_ROW_FIELDS = (
+    "request.id", "toolbridge.key", "client.name", "session.id", "surface",
+    "gen_ai.request.model", "gen_ai.response.model", "gen_ai.provider.name", "error.type",
+)  # fmt: skip
+"""The fields of an entry that a row of the ledger has."""
 _MOST = 20
 """Items of one list in a line."""
 
@@ -80,20 +85,23 @@ class Entry:
         message = self.message or Message()
         usage, cost = message.usage, message.usage.cost
         problem = "" if message.problem is None else message.problem.kind
-        first = self.first_token
+        first, get = self.first_token, self.fields.get
+        id, key, client, session, api, asked, model, provider, error = [
+            str(get(name, ""))[:_SHORT] for name in _ROW_FIELDS
+        ]
         return LedgerRow(
-            id=self._text("request.id"),
+            id=id,
             at=self.at,
-            key=self._text("toolbridge.key"),
-            client=self._text("client.name"),
-            session=self._text("session.id"),
-            api=self._text("surface"),
-            asked=self._text("gen_ai.request.model"),
-            model=self._text("gen_ai.response.model"),
-            provider=self._text("gen_ai.provider.name"),
-            routes=self._routes(),
+            key=key,
+            client=client,
+            session=session,
+            api=api,
+            asked=asked,
+            model=model,
+            provider=provider,
+            routes=self._routes(provider, model),
             status=status,
-            error=self._text("error.type") or problem,
+            error=error or problem,
             input=usage.input,
             cache_read=usage.cache_read,
             cache_write=usage.cache_write,
@@ -103,20 +111,16 @@ class Entry:
             cost=nanos(cost.total) if cost is not None else 0 if self.free else None,
             first_token_ms=None if first is None else round(first * 1000, 1),
             total_ms=round((time.monotonic() - self.started) * 1000, 1),
-            healings=sum(len(report.steps) for report in self.healed),
+            healings=sum([len(report.steps) for report in self.healed]) if self.healed else 0,
             losses=len(self.losses),
         )
 
-    def _routes(self) -> tuple[str, ...]:
+    def _routes(self, provider: str, model: str) -> tuple[str, ...]:
         """Return the addresses that were tried: those of a failover, or the only one."""
         tried = self.fields.get("routes.tried")
         if isinstance(tried, list):
             return tuple(str(address)[:_SHORT] for address in tried[:_MOST])
-        provider = self._text("gen_ai.provider.name")
-        return (f"{provider}/{self._text('gen_ai.response.model')}",) if provider else ()
-
-    def _text(self, name: str) -> str:
-        return str(self.fields.get(name, ""))[:_SHORT]
+        return (f"{provider}/{model}",) if provider else ()
 
     def line(self, status: int) -> dict[str, Json]:
         shown: dict[str, Json] = {

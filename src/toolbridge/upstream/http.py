@@ -94,6 +94,8 @@ class Incoming:
     async def read(self) -> bytes:
         """Return the next bytes from the network, empty at the end."""
         if self.observer is None:
+            if self._mask is None and self._unwrapping is None:
+                return await self._read()
             return await self._read_masked()
         try:
             piece = await self._read_masked()

@@ -4,6 +4,7 @@ Some providers repeat the key in an error or a header. The gateway's key must no
 or a log, so `upstream/http.py` passes every response through a `KeyMask` first.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 MASK = "[key]"
@@ -20,16 +21,18 @@ _ENCODERS = tuple(
         {char: f"\\u{ord(char):04X}" for char in "&<>+'\"`"},  # .NET
     )
 )
-_SECRET_WORDS = ("authorization", "key", "token", "secret", "cookie")
+_SECRET_NAME = re.compile("authorization|key|token|secret|cookie", re.IGNORECASE)
 
 
 def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
     """Return the keys that the headers of a request carry, the longest first."""
     found: set[str] = set()
     for name, value in headers.items():
-        if any(word in name.lower() for word in _SECRET_WORDS):
+        if _SECRET_NAME.search(name):
             scheme, _, rest = value.partition(" ")
             found.add(rest if rest and scheme.isalpha() else value)
+    if not found:
+        return ()
     long = [value for value in found if len(value) >= SHORTEST and value.isascii()]
     return tuple(sorted(long, key=len, reverse=True))
 

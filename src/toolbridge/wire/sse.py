@@ -55,8 +55,7 @@ class SseReader:
             self._line.append(lines[0])
             lines[0] = self._whole_line()
         try:
-            for line in lines:
-                self._take(line, events)
+            self._take_all(lines, events)
             if rest:
                 self._hold(rest)
         except BrokenWire as error:
@@ -71,11 +70,25 @@ class SseReader:
             raise self._broken
         events: list[SseEvent] = []
         if self._line:
-            self._take(self._whole_line(), events)
+            self._take(self._whole_line())
         if self._data:
             events.append(SseEvent(b"\n".join(self._data), self._event, self._id, whole=False))
             self._data = []
         return events
+
+    def _take_all(self, lines: list[bytes], events: list[SseEvent]) -> None:
+        for line in lines:
+            if line.startswith(b"data: ") and not self._first:  # nearly every line
+                if self._size + len(line) > self._max_event:
+                    raise self._too_long()
+                self._data.append(line[6:])
+                self._size += len(line) - 5
+            elif line or self._first:
+                self._take(line)
+            else:
+                if self._data:
+                    events.append(SseEvent(b"\n".join(self._data), self._event, self._id))
+                self._data, self._size, self._event, self._id = [], 0, "", ""
 
     def _hold(self, piece: bytes) -> None:
         """Keep a piece of a line that has not ended."""
@@ -90,17 +103,13 @@ class SseReader:
         self._line_size = 0
         return line
 
-    def _take(self, line: bytes, events: list[SseEvent]) -> None:
+    def _take(self, line: bytes) -> None:
+        """Read a line with a field."""
         if self._size + len(line) > self._max_event:
             raise self._too_long()
         if self._first:
             self._first = False
             line = line.removeprefix(_BOM)
-        if not line:
-            if self._data:
-                events.append(SseEvent(b"\n".join(self._data), self._event, self._id))
-            self._data, self._size, self._event, self._id = [], 0, "", ""
-            return
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":

@@ -9,7 +9,7 @@ import msgspec
 from toolbridge.codecs.anthropic import shapes
 from toolbridge.codecs.anthropic.decode_turns import TurnDecoder, decode_system
 from toolbridge.codecs.anthropic.mcp_toolsets import with_servers
-from toolbridge.codecs.anthropic.shapes import ORIGIN, decode_rest
+from toolbridge.codecs.anthropic.shapes import NULL, ORIGIN, decode_rest
 from toolbridge.codecs.anthropic.thinking import decode_effort, decode_thinking
 from toolbridge.codecs.anthropic.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
@@ -74,6 +74,8 @@ def _check(asked: shapes.Body, *, model: str, counting: bool) -> None:
 
 def _decode_configs(asked: shapes.Body) -> tuple[Think, OutputFormat | None, dict[str, JsonObject]]:
     """Return the thinking settings, the output format, and the unknown fields of both objects."""
+    if asked.output_config is NULL and asked.thinking is NULL and asked.output_format is None:
+        return Think(), None, {}
     config = wire.decode_request(asked.output_config, _output, "output_config")
     config = config or shapes.OutputConfig()
     rest = decode_rest(asked.output_config, shapes.OutputConfig)
@@ -91,5 +93,7 @@ def _decode_configs(asked: shapes.Body) -> tuple[Think, OutputFormat | None, dic
 
 
 def _decode_metadata(raw: msgspec.Raw) -> tuple[str, JsonObject]:
+    if raw is NULL:
+        return "", {}
     metadata = wire.decode_request(raw, _metadata, "metadata")
     return (metadata and metadata.user_id) or "", decode_rest(raw, shapes.Metadata)

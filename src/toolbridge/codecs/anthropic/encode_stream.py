@@ -4,6 +4,8 @@ Anthropic, streaming: blocks follow one another, and their indices have no gaps.
 so `BlockOrder` puts them in order and `_BlockWriter` numbers them.
 """
 
+import msgspec
+
 from toolbridge.codecs.anthropic.citations import encode_citations
 from toolbridge.codecs.anthropic.rejections import encode_error
 from toolbridge.codecs.anthropic.server_blocks import encode_server_block, has_block
@@ -29,6 +31,7 @@ from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.usage import Usage
 from toolbridge.wire.sse import write_event
 
+_encode = msgspec.json.Encoder().encode
 PING = write_event(b'{"type":"ping"}', b"ping")
 _MESSAGE_STOP = write_event(b'{"type":"message_stop"}', b"message_stop")
 
@@ -63,8 +66,10 @@ class StreamEncoder:
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
         if isinstance(event, ev.TextDelta) and event.index == self._order.current:
-            # A shortcut for the most frequent event.
-            return [self._blocks.text_head + dump_bytes(event.text) + _DELTA_TAIL]
+            # A shortcut for the most frequent event; `dump_bytes` replaces lone surrogates.
+            text = event.text
+            json = _encode(text) if text.isascii() else dump_bytes(text)
+            return [self._blocks.text_head + json + _DELTA_TAIL]
         if not isinstance(event, ev.DELTAS):
             self._fold.feed(event)
         match event:

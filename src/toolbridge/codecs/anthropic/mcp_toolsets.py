@@ -9,14 +9,22 @@ from msgspec.structs import replace
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Tool
 from toolbridge.core.server_tools import McpConnection, ServerTool
+from toolbridge.core.shared_tools import once_per_list
 
 TOOLSET = "mcp_toolset"
 
 
 def with_servers(tools: tuple[Tool, ...], listed: Json) -> tuple[Tool, ...]:
     """Return `tools` with the servers that their toolsets name."""
+    if not _has_toolset(tools):
+        return tools
     servers = {str(one.get("name")): one for one in _objects(listed)}
     return tuple(_connected(tool, servers) for tool in tools)
+
+
+@once_per_list
+def _has_toolset(tools: tuple[Tool, ...]) -> bool:
+    return any(tool.hosted is not None and tool.hosted.get("type") == TOOLSET for tool in tools)
 
 
 def _connected(tool: Tool, servers: dict[str, JsonObject]) -> Tool:

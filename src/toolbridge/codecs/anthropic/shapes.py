@@ -175,14 +175,14 @@ class Format(msgspec.Struct):
     schema: AnyObject
 
 
-_NULL = msgspec.Raw(b"null")
+NULL = msgspec.Raw(b"null")
 
 
 class OutputConfig(msgspec.Struct):
     """Anthropic, effort and structured outputs."""
 
     effort: str | None = None
-    format: msgspec.Raw = _NULL
+    format: msgspec.Raw = NULL
 
 
 class Metadata(msgspec.Struct):
@@ -199,11 +199,11 @@ class Body(msgspec.Struct):
     max_tokens: int | None = None
     system: str | list[msgspec.Raw] | None = None
     tools: list[msgspec.Raw] | None = None
-    tool_choice: msgspec.Raw = _NULL
-    thinking: msgspec.Raw = _NULL
-    output_config: msgspec.Raw = _NULL
+    tool_choice: msgspec.Raw = NULL
+    thinking: msgspec.Raw = NULL
+    output_config: msgspec.Raw = NULL
     output_format: Format | None = None
-    metadata: msgspec.Raw = _NULL
+    metadata: msgspec.Raw = NULL
     stop_sequences: list[str] | None = None
     temperature: float | None = None
     top_p: float | None = None

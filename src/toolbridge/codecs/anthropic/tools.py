@@ -4,6 +4,7 @@ A tool has an `input_schema`, or a `type` that Anthropic defines. The client run
 tools (`client_tools`); the others are server tools, which Anthropic runs inside the answer.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -12,13 +13,20 @@ from toolbridge.codecs.anthropic import shapes
 from toolbridge.codecs.anthropic.client_tools import read_client_tool
 from toolbridge.codecs.anthropic.quirks import Quirks
 from toolbridge.codecs.anthropic.server_blocks import read_declaration
-from toolbridge.codecs.anthropic.shapes import ORIGIN, decode_cache, decode_rest, encode_cache
+from toolbridge.codecs.anthropic.shapes import (
+    NULL,
+    ORIGIN,
+    decode_cache,
+    decode_rest,
+    encode_cache,
+)
 from toolbridge.core.codec import Lose
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Foreign, Origin, Tool, ToolChoice
 from toolbridge.core.shared_fields import hosted_why
+from toolbridge.core.shared_tools import decoded_once
 from toolbridge.core.source import own_words, sourced, unknown_fields
 from toolbridge.wire import shapes as wire
 
@@ -35,9 +43,10 @@ _CHOICES: dict[str, Literal["auto", "none", "required", "named"]] = {
 CHOICE_TYPES = {ours: theirs for theirs, ours in _CHOICES.items()}
 
 
-def decode_tools(given: list[msgspec.Raw] | None) -> tuple[Tool, ...]:
+@decoded_once
+def decode_tools(given: Sequence[msgspec.Raw]) -> list[Tool]:
     """Return the tools of a request."""
-    return tuple(_decode_tool(raw, f"tools.{i}") for i, raw in enumerate(given or ()))
+    return [_decode_tool(raw, f"tools.{i}") for i, raw in enumerate(given)]
 
 
 def _decode_tool(raw: msgspec.Raw, where: str) -> Tool:
@@ -106,6 +115,8 @@ def _encode_tool(tool: Tool, where: str, lose: Lose) -> JsonObject | None:
 
 def decode_choice(raw: msgspec.Raw) -> tuple[ToolChoice, JsonObject]:
     """Return the tool choice, and the fields of it that only Anthropic understands."""
+    if raw is NULL:
+        return ToolChoice(), {}
     choice = wire.decode_request(raw, _choices, "tool_choice")
     if choice is None:
         return ToolChoice(), {}

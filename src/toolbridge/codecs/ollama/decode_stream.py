@@ -45,7 +45,10 @@ class StreamDecoder:
             lines = self._lines.feed(piece)
         except BrokenWire as error:
             return self._draft.fail(error.problem)
-        return [event for line in lines for event in self._decode(line)]
+        events: list[Event] = []
+        for line in lines:
+            events += self._decode(line)
+        return events
 
     def close(self) -> list[Event]:
         if self._draft.ended:
@@ -69,13 +72,19 @@ class StreamDecoder:
 
     def _decode(self, line: bytes, *, last: bool = False) -> list[Event]:
         try:
-            chunk = decode_chunk(line, _chunks)
-        except BrokenWire as error:
-            return [] if last and _is_cut(line) else self._draft.fail(error.problem)
+            chunk = _chunks.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            try:
+                chunk = decode_chunk(line, _chunks)
+            except BrokenWire as error:
+                return [] if last and _is_cut(line) else self._draft.fail(error.problem)
+        keyed = line.startswith(_KEYED_ERROR)
+        if self._draft.started and not keyed and (text := _plain_text(chunk)):
+            return self._draft.text(text)
         # Ollama, docs/api: an error after the first byte is a line `{"error": …}`.
         if chunk.error is not None:
             return self._draft.fail(decode_error(chunk.error))
-        if line.startswith(_KEYED_ERROR):
+        if keyed:
             return self._draft.fail(decode_error(line.decode("utf-8", "replace").strip("{}")))
         return self._read(chunk)
 
@@ -112,6 +121,16 @@ class StreamDecoder:
         events = self._draft.call(_CALL, name=call.function.name or "", id=call.id or "")
         events += self._draft.arguments(_CALL, _arguments(call.function.arguments))
         return events + self._draft.end(_CALL)
+
+
+def _plain_text(chunk: shapes.Chunk) -> str:
+    """Return the text of a line that has nothing else, as nearly every line; else ""."""
+    message = chunk.message
+    if message is None or not message.content or chunk.done or chunk.error is not None:
+        return ""
+    if chunk.logprobs is not None or chunk.prompt_eval_count or chunk.eval_count:
+        return ""
+    return "" if message.thinking or message.images or message.tool_calls else message.content
 
 
 def _arguments(value: Json) -> str:

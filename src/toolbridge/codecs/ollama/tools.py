@@ -4,6 +4,9 @@ Ollama, docs/api: there is no `tool_choice` and no switch for parallel calls, an
 the server. A choice of ours becomes a shorter list of tools and a sentence in the system prompt.
 """
 
+from collections.abc import Sequence
+from typing import TypeAlias
+
 import msgspec
 
 from toolbridge.codecs.ollama import shapes
@@ -12,6 +15,7 @@ from toolbridge.core.codec import Lose
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Origin, Request, Tool, ToolChoice
 from toolbridge.core.shared_fields import hosted_why
+from toolbridge.core.shared_tools import decoded_once, once_per_list
 from toolbridge.core.source import own_words, sourced
 from toolbridge.core.tool_search import found_tools
 from toolbridge.wire import shapes as wire
@@ -20,9 +24,10 @@ from toolbridge.wire.json_schema import inline
 _tools = msgspec.json.Decoder(shapes.Tool)
 
 
-def decode_tools(given: list[msgspec.Raw] | None) -> tuple[Tool, ...]:
+@decoded_once
+def decode_tools(given: Sequence[msgspec.Raw]) -> list[Tool]:
     """Return the tools of a request."""
-    return tuple(_decode_tool(raw, f"tools.{i}") for i, raw in enumerate(given or ()))
+    return [_decode_tool(raw, f"tools.{i}") for i, raw in enumerate(given)]
 
 
 def _decode_tool(raw: msgspec.Raw, where: str) -> Tool:
@@ -40,27 +45,45 @@ def decode_choice() -> ToolChoice:
 def encode_tools(request: Request, lose: Lose) -> list[Json]:
     """Return the tools on offer: all, the named ones, or none."""
     choice = request.tool_choice
-    if choice.mode == "none":
+    if choice.mode == "none" or not request.tools:
         return []
+    encoded = _encode_all(request.tools)
     named = choice.names
     if choice.mode == "named" and not any(tool.name in named for tool in request.tools):
         named = ()  # the choice is lost, not the tools
     found = found_tools(request)
     now: list[Json] = []
-    later: dict[str, list[Json]] = {}
-    for number, tool in enumerate(request.tools):
+    later: dict[str, Sequence[Json]] = {}
+    for tool, (offer, losses) in zip(request.tools, encoded, strict=True):
         if named and tool.name not in named:
             continue
         if not tool.deferred or choice.mode == "named":
-            now += _encode_tool(number, tool, lose)
+            now += offer
         elif tool.name in found:
-            later[tool.name] = _encode_tool(number, tool, lose)
+            later[tool.name] = offer
+        else:
+            continue
+        for what, why in losses:
+            lose(what, why)
     # Found tools go to the end: the beginning of the prompt stays the same, and its cache valid.
     return now + [offered for name in found for offered in later.get(name, ())]
 
 
-def _encode_tool(number: int, tool: Tool, lose: Lose) -> list[Json]:
-    where = f"tools.{number}"
+_Losses: TypeAlias = list[tuple[str, str]]
+
+
+@once_per_list
+def _encode_all(tools: tuple[Tool, ...]) -> list[tuple[list[Json], _Losses]]:
+    """Return what is offered for each tool, and the losses of that."""
+    encoded: list[tuple[list[Json], _Losses]] = []
+    for number, tool in enumerate(tools):
+        losses: _Losses = []
+        offer = _encode_tool(f"tools.{number}", tool, lambda *lost: losses.append(lost))  # noqa: B023
+        encoded.append((offer, losses))
+    return encoded
+
+
+def _encode_tool(where: str, tool: Tool, lose: Lose) -> list[Json]:
     if tool.hosted is not None:
         lose(where, hosted_why(tool))
         return []

@@ -70,9 +70,10 @@ class StreamDecoder:
 
     def _read(self, reply: list[SseEvent | WholeBody]) -> list[Event]:
         events: list[Event] = []
+        answer = self._answer
         for record in reply:
-            if not self._answer.ended:
-                events += self._answer.read_record(record)
+            if not answer.draft.ended:
+                events += answer.read_record(record)
         return events
 
 
@@ -81,8 +82,8 @@ class _Answer:
 
     def __init__(self, ids: Ids) -> None:
         self._ids = ids
-        self._draft = Draft(ids)
-        self._calls = CallDecoder(self._draft)
+        self.draft = Draft(ids)
+        self._calls = CallDecoder(self.draft)
         self._others: dict[int, _Answer] = {}
         """The choices with `index` 1 and above."""
         self._claimed: StopReason | None = None
@@ -99,22 +100,29 @@ class _Answer:
 
     @property
     def ended(self) -> bool:
-        return self._draft.ended
+        return self.draft.ended
 
     def fail(self, problem: Problem) -> list[Event]:
-        return self._draft.fail(problem)
+        return self.draft.fail(problem)
 
     def read_record(self, record: SseEvent | WholeBody) -> list[Event]:
         """Read one event of a stream, or a whole body."""
         if isinstance(record, WholeBody):
             return self._read_whole(record.data)
         if record.data.strip() == b"[DONE]":
-            return self._finish(self._claimed or "end") if self._draft.started else []
+            return self._finish(self._claimed or "end") if self.draft.started else []
         try:
-            chunk = decode_chunk(record.data, _chunks)
-        except BrokenWire as error:
-            # An event that the end of the stream cut is dropped; `close` reports the truncation.
-            return self.fail(error.problem) if record.whole else []
+            chunk = _chunks.decode(record.data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            try:
+                chunk = decode_chunk(record.data, _chunks)
+            except BrokenWire as error:
+                # An event that the end of the stream cut is dropped; `close` reports the truncation.
+                return self.fail(error.problem) if record.whole else []
+        if not record.event and self.draft.started and (text := _plain_text(chunk)):
+            settled = self._calls.settle() if "call" in self._streamed else []
+            self._streamed.add("text")
+            return settled + self.draft.text(text)
         if record.event == "error" or _is_error(chunk):
             return self.fail(decode_error(0, record.data))
         return self.read(chunk)
@@ -143,12 +151,12 @@ class _Answer:
             return self.fail(Problem(shapes.BROKEN_STOPS[self._broken], text))
         events = self._calls.close() + self._end_audio()
         for number, other in sorted(self._others.items()):
-            events += self._draft.alternative(number, other.close())
+            events += self.draft.alternative(number, other.close())
         if self._refused and claimed == "end":
             claimed = "refusal"
         if self._stop_sequence and claimed == "end":
-            return events + self._draft.finish("stop_sequence", stop_sequence=self._stop_sequence)
-        return events + self._draft.finish(claimed)
+            return events + self.draft.finish("stop_sequence", stop_sequence=self._stop_sequence)
+        return events + self.draft.finish(claimed)
 
     # ── chunks ──
 
@@ -157,9 +165,9 @@ class _Answer:
         choices = chunk.choices or ()
         counts = [chunk.x_groq and chunk.x_groq.usage]
         events: list[Event] = []
-        if (choices or chunk.usage or any(counts)) and not self._draft.started:
+        if (choices or chunk.usage or any(counts)) and not self.draft.started:
             envelope = _read_envelope(chunk)
-            events += self._draft.start(
+            events += self.draft.start(
                 id=chunk.id or "", model=chunk.model or "", envelope=envelope
             )
         for choice in choices:
@@ -169,18 +177,18 @@ class _Answer:
             else:
                 events += self._other(choice.index or 0, choice, chunk)
         if chunk.usage and (usage := decode_usage(chunk.usage)):
-            events += self._draft.usage(usage)
+            events += self.draft.usage(usage)
         for count in counts:
-            events += self._draft.usage(decode_counts(count)) if count else []
+            events += self.draft.usage(decode_counts(count)) if count else []
         return events
 
     def _other(self, number: int, choice: shapes.AnswerChoice, chunk: shapes.Chunk) -> list[Event]:
         """Read a choice with an `index` above 0, which has a draft of its own."""
         if not 0 < number < MAX_ANSWERS:
-            return self._draft.lose("answer.choices", f"the index {number} of a choice is invalid")
+            return self.draft.lose("answer.choices", f"the index {number} of a choice is invalid")
         other = self._others.setdefault(number, _Answer(self._ids))
         alone = msgspec.structs.replace(choice, index=0)
-        return self._draft.alternative(
+        return self.draft.alternative(
             number, other.read(shapes.Chunk(chunk.id, chunk.model, [alone]))
         )
 
@@ -206,7 +214,7 @@ class _Answer:
         if not isinstance(given, dict):
             return []
         tokens = read_logprobs(given.get("content")) + read_logprobs(given.get("refusal"))
-        return self._draft.logprobs(tokens or read_token_logprobs(given))
+        return self.draft.logprobs(tokens or read_token_logprobs(given))
 
     def _without_streamed(self, message: shapes.Delta) -> shapes.Delta:
         """Return a message without the fields that arrived in deltas before.
@@ -243,17 +251,17 @@ class _Answer:
 
     def _cite(self, annotations: list[AnyObject]) -> list[Event]:
         """Read citations; OpenAI chat: their spans are character offsets in the whole answer."""
-        texts = self._draft.texts
+        texts = self.draft.texts
         before = sum(map(len, texts[:-1]))
         size = len(texts[-1]) if texts else 0
         found = (_read_annotation(annotation, before, size) for annotation in annotations)
-        return [event for citation in found for event in self._draft.cite(citation)]
+        return [event for citation in found for event in self.draft.cite(citation)]
 
     def _text(self, text: str) -> list[Event]:
         if not text:
             return []
         self._streamed.add("text")
-        return self._calls.settle() + self._draft.text(text)
+        return self._calls.settle() + self.draft.text(text)
 
     def _audio_piece(self, piece: shapes.AudioPiece) -> list[Event]:
         """Read a piece of audio: the transcript becomes text, the data a part at the end.
@@ -274,7 +282,7 @@ class _Answer:
             "transcript": "".join(piece.transcript or "" for piece in self._audio),
             "expires_at": next((p.expires_at for p in self._audio if p.expires_at), 0),
         }
-        return self._draft.add(Foreign(shapes.ORIGIN, shapes.AUDIO, raw))
+        return self.draft.add(Foreign(shapes.ORIGIN, shapes.AUDIO, raw))
 
     def _parts(self, content: list[AnyObject]) -> list[Event]:
         events: list[Event] = []
@@ -291,7 +299,7 @@ class _Answer:
         if not text:
             return []
         self._streamed.add("thought")
-        return self._calls.settle() + self._draft.think(text, field=field)
+        return self._calls.settle() + self.draft.think(text, field=field)
 
     def _think(self, delta: shapes.Delta) -> list[Event]:
         """Read a thought from the first of its fields that is present.
@@ -314,7 +322,7 @@ class _Answer:
             if not plain:
                 events += self._thought(detail.text or detail.summary or "")
             if seal := decode_seal(detail):
-                events += self._calls.settle() + self._draft.seal(seal) + self._draft.end()
+                events += self._calls.settle() + self.draft.seal(seal) + self.draft.end()
         return events
 
     def _image(self, part: AnyObject) -> list[Event]:
@@ -324,7 +332,19 @@ class _Answer:
             return []
         media_type, data = split_data_url(url)
         image = Image(data=data, media_type=media_type, url="" if data else url)
-        return self._calls.settle() + self._draft.add(image)
+        return self._calls.settle() + self.draft.add(image)
+
+
+def _plain_text(chunk: shapes.Chunk) -> str:
+    """Return the text of a chunk that has nothing else, as nearly every chunk; else ""."""
+    choices = chunk.choices
+    if choices is None or len(choices) != 1 or chunk.usage or chunk.x_groq or chunk.error:
+        return ""
+    delta = choices[0].delta
+    if delta is None or not isinstance(delta.content, str):
+        return ""
+    plain = shapes.AnswerChoice(0, shapes.Delta(delta.content))
+    return delta.content if choices[0] == plain else ""
 
 
 def _read_envelope(chunk: shapes.Chunk) -> Foreign:

@@ -10,7 +10,7 @@ from toolbridge.codecs.openai_chat.completions import completes, encode_completi
 from toolbridge.codecs.openai_chat.encode_turns import TurnEncoder
 from toolbridge.codecs.openai_chat.output import encode_output
 from toolbridge.codecs.openai_chat.quirks import read_quirks
-from toolbridge.codecs.openai_chat.search_options import search_options
+from toolbridge.codecs.openai_chat.search_options import all_search_options
 from toolbridge.codecs.openai_chat.shapes import ORIGIN
 from toolbridge.codecs.openai_chat.thinking import accepts_sampling, encode_thinking
 from toolbridge.codecs.openai_chat.tools import encode_choice, encode_tools
@@ -55,8 +55,7 @@ class _RequestEncoder:
         if tools:
             body["tools"] = tools
         body |= encode_choice(self._request, self._quirks, self._lose)
-        for tool in self._request.tools:
-            body |= search_options(tool)
+        body |= all_search_options(self._request.tools)
         self._limit()
         thinking, losses = encode_thinking(
             self._request.think, self._quirks, self._target, tools=bool(tools)

@@ -208,7 +208,7 @@ class TurnEncoder(PartEncoder):
 
     def _call(self, call: Call) -> JsonObject:
         tool = self._tools.get(call.name)
-        if is_custom(tool, self._request, self._quirks):
+        if is_custom(tool, self._request.origin, self._quirks):
             input = call.raw or call.arguments.get("input", "")
             text = input if isinstance(input, str) else dumps(input)
             custom: JsonObject = {"name": call.name, "input": text}

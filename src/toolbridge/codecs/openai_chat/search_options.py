@@ -13,6 +13,7 @@ from toolbridge.core.codec import Lose, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Origin, Request, Tool
 from toolbridge.core.server_tools import ServerTool
+from toolbridge.core.shared_tools import once_per_list
 from toolbridge.core.source import sourced
 
 OPTIONS = "web_search_options"
@@ -39,6 +40,15 @@ def search_options(tool: Tool) -> JsonObject:
     """Return the field of the body that a hosted tool stands for; empty for any other tool."""
     hosted = tool.hosted if tool.origin == ORIGIN and tool.hosted is not None else {}
     return {OPTIONS: hosted[OPTIONS]} if OPTIONS in hosted else {}
+
+
+@once_per_list
+def all_search_options(tools: tuple[Tool, ...]) -> JsonObject:
+    """Return the fields of the body that hosted tools stand for."""
+    found: JsonObject = {}
+    for tool in tools:
+        found |= search_options(tool)
+    return found
 
 
 def decode_server_tool(declared: JsonObject) -> ServerTool | None:

@@ -5,6 +5,8 @@ hosted, which means that the provider runs it. `functions` and `function_call` a
 predecessors of `tools` and `tool_choice`; they are read, and always written as tools.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec.structs import replace
 
@@ -21,6 +23,7 @@ from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Origin, Request, Tool, ToolChoice
 from toolbridge.core.shared_fields import hosted_why
+from toolbridge.core.shared_tools import decoded_once, once_per_list
 from toolbridge.core.source import own_words, sourced, unknown_fields
 from toolbridge.core.tool_search import found_tools
 from toolbridge.wire import shapes as wire
@@ -39,7 +42,10 @@ def decode_tools(asked: shapes.Body, options: Json = None) -> tuple[Tool, ...]:
 
     `options` is the field `web_search_options`.
     """
-    tools = [_decode_tool(raw, f"tools.{i}") for i, raw in enumerate(asked.tools or ())]
+    listed = _decode_listed(asked.tools)
+    if not asked.functions and options is None:
+        return listed
+    tools = [*listed]
     for i, function in enumerate(asked.functions or ()):
         native: JsonObject = {"name": function.name}
         source = Origin(ORIGIN, f"functions.{i}")
@@ -47,6 +53,11 @@ def decode_tools(asked: shapes.Body, options: Json = None) -> tuple[Tool, ...]:
         tools.append(replace(tool, origin=ORIGIN, native=native, source=source))
     names = {tool.name for tool in tools}
     return (*tools, *decode_options(options, names))
+
+
+@decoded_once
+def _decode_listed(given: Sequence[msgspec.Raw]) -> list[Tool]:
+    return [_decode_tool(raw, f"tools.{i}") for i, raw in enumerate(given)]
 
 
 def _decode_tool(raw: msgspec.Raw, where: str) -> Tool:
@@ -140,24 +151,54 @@ def _name(tool: shapes.NamedTool) -> str:
 
 def encode_tools(request: Request, quirks: Quirks, lose: Lose) -> list[Json]:
     """Return the tools on offer, in the client's own words where the provider accepts them."""
-    for number, tool in enumerate(request.tools):
-        if not _is_withheld(request, quirks, tool) and _is_elsewhere(tool):
+    choice = request.tool_choice
+    offer = _encode_all(request.tools, choice, quirks, request.origin, tuple(found_tools(request)))
+    for what, why in offer.losses:
+        lose(what, why)
+    return list(offer.tools)
+
+
+class _Offer(msgspec.Struct, frozen=True):
+    tools: list[JsonObject]
+    names: dict[str, Tool]
+    """The offered tools by their names."""
+    losses: list[tuple[str, str]]
+
+
+@once_per_list
+def _encode_all(
+    tools: tuple[Tool, ...],
+    choice: ToolChoice,
+    quirks: Quirks,
+    origin: str,
+    found: tuple[str, ...],
+) -> _Offer:
+    """Return the tools on offer. `found` are the tools that searches found."""
+    losses: list[tuple[str, str]] = []
+
+    def lose(what: str, why: str) -> None:
+        losses.append((what, why))
+
+    for number, tool in enumerate(tools):
+        if not _is_withheld(choice, quirks, tool) and _is_elsewhere(tool):
             lose(f"tools.{number}", hosted_why(tool))
-    offered = [one for one in _offered(request, quirks) if not search_options(one[1])]
-    return [_encode_tool(number, tool, request, quirks, lose) for number, tool in offered]
+    listed = _offered(tools, choice, quirks, found)
+    offered = [one for one in listed if not search_options(one[1])]
+    encoded = [_encode_tool(number, tool, origin, quirks, lose) for number, tool in offered]
+    return _Offer(encoded, {tool.name: tool for _, tool in offered}, losses)
 
 
-def _offered(request: Request, quirks: Quirks) -> list[tuple[int, Tool]]:
+def _offered(
+    tools: tuple[Tool, ...], choice: ToolChoice, quirks: Quirks, found: tuple[str, ...]
+) -> list[tuple[int, Tool]]:
     """Return the tools to offer with their numbers; those that a search found come last.
 
     The beginning of the prompt stays the same, and the provider's prefix cache valid.
     """
-    choice = request.tool_choice
-    found = found_tools(request)
     now: list[tuple[int, Tool]] = []
     later: dict[str, tuple[int, Tool]] = {}
-    for number, tool in enumerate(request.tools):
-        if _is_withheld(request, quirks, tool) or _is_elsewhere(tool):
+    for number, tool in enumerate(tools):
+        if _is_withheld(choice, quirks, tool) or _is_elsewhere(tool):
             continue
         if not tool.deferred or (choice.mode == "named" and tool.name in choice.names):
             now.append((number, tool))
@@ -166,9 +207,8 @@ def _offered(request: Request, quirks: Quirks) -> list[tuple[int, Tool]]:
     return now + [later[name] for name in found if name in later]
 
 
-def _is_withheld(request: Request, quirks: Quirks, tool: Tool) -> bool:
+def _is_withheld(choice: ToolChoice, quirks: Quirks, tool: Tool) -> bool:
     """Return True for a tool outside a choice that the provider has no field for."""
-    choice = request.tool_choice
     if not choice.names or tool.name in choice.names:
         return False
     return not (quirks.tool_choice_named if choice.mode == "named" else quirks.allowed_tools)
@@ -179,19 +219,17 @@ def _is_elsewhere(tool: Tool) -> bool:
     return tool.hosted is not None and tool.origin != ORIGIN
 
 
-def is_custom(tool: Tool | None, request: Request, quirks: Quirks) -> bool:
+def is_custom(tool: Tool | None, origin: str, quirks: Quirks) -> bool:
     """Return True for a tool that is offered as `custom`, and not as a function."""
     if tool is None or not tool.freeform:
         return False
-    return request.origin == ORIGIN and quirks.custom_tools
+    return origin == ORIGIN and quirks.custom_tools
 
 
-def _encode_tool(
-    number: int, tool: Tool, request: Request, quirks: Quirks, lose: Lose
-) -> JsonObject:
+def _encode_tool(number: int, tool: Tool, origin: str, quirks: Quirks, lose: Lose) -> JsonObject:
     if tool.hosted is not None:
         return tool.hosted
-    custom = is_custom(tool, request, quirks)
+    custom = is_custom(tool, origin, quirks)
     written = own_words(tool, ORIGIN)
     accepted = (custom or not tool.freeform) and (not tool.strict or quirks.strict_tools)
     if written is not None and accepted:
@@ -203,15 +241,15 @@ def _encode_tool(
     if custom:
         return {"type": "custom", "custom": offer, **beside}
     offer["parameters"] = tool.input_schema
-    if tool.strict is not None and _may_be_strict(number, tool, request, quirks, lose):
+    if tool.strict is not None and _may_be_strict(number, tool, origin, quirks, lose):
         offer["strict"] = tool.strict
     return {"type": "function", "function": offer, **beside}
 
 
-def _may_be_strict(number: int, tool: Tool, request: Request, quirks: Quirks, lose: Lose) -> bool:
+def _may_be_strict(number: int, tool: Tool, origin: str, quirks: Quirks, lose: Lose) -> bool:
     if not quirks.strict_tools:
         why = "this provider does not enforce the schema of a tool"
-    elif tool.strict and request.origin != ORIGIN and not _is_closed(tool.schema):
+    elif tool.strict and origin != ORIGIN and not _is_closed(tool.schema):
         # OpenAI, structured outputs: with `strict`, every object lists all of its properties in
         # `required` and sets `additionalProperties: false`.
         why = "a strict schema must require all of its properties and allow no others"
@@ -243,8 +281,8 @@ def encode_choice(request: Request, quirks: Quirks, lose: Lose) -> JsonObject:
     OpenAI chat: both fields are rejected in a request without tools.
     """
     choice = request.tool_choice
-    found = (tool for _, tool in _offered(request, quirks) if not search_options(tool))
-    offered = {tool.name: tool for tool in found}
+    found = tuple(found_tools(request))
+    offered = _encode_all(request.tools, choice, quirks, request.origin, found).names
     if not offered:
         if choice.mode in {"required", "named"}:
             lose("tool_choice", "there is no tool to choose")
@@ -264,7 +302,7 @@ def _encode_choice(request: Request, quirks: Quirks, offered: dict[str, Tool], l
     choice = request.tool_choice
 
     def named(name: str) -> JsonObject:
-        kind = "custom" if is_custom(offered[name], request, quirks) else "function"
+        kind = "custom" if is_custom(offered[name], request.origin, quirks) else "function"
         return {"type": kind, kind: {"name": name}}
 
     mode: str = choice.mode

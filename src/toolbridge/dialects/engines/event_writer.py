@@ -68,13 +68,6 @@ class EventWriter:
     def calls(self) -> int:
         return self._calls
 
-    def passes(self, piece: str) -> bool:
-        """Whether `piece` goes on with running text: no mark begins in it, and nothing is held."""
-        marks, cursor = self.running_text, self.cursor
-        if marks is None or cursor.at < len(cursor.text):
-            return False
-        return marks.beginning.search(piece) is None
-
     def text(self, piece: str) -> None:
         if self._thinking:
             self.end_thought()

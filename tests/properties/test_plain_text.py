@@ -1,0 +1,202 @@
+"""The law of shortcuts: a chunk that is only text is read as any other chunk is."""
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolbridge import codecs
+from toolbridge.codecs.ollama import decode_stream as ollama
+from toolbridge.codecs.ollama import shapes as ollama_shapes
+from toolbridge.codecs.openai_chat import decode_stream as openai_chat
+from toolbridge.codecs.openai_chat import shapes as chat_shapes
+from toolbridge.core.ids import Ids
+
+MODULES = {"ollama": ollama, "openai_chat": openai_chat}
+words = st.sampled_from(["", "a", " word", "é", "\ud83d", "\ude00", "[DONE]", "<think>"])
+calls = st.sampled_from(
+    [
+        None,
+        [],
+        [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}],
+        [{"index": 0, "function": {"arguments": '{"a"'}}],
+    ]
+)
+
+
+def some(**fields):
+    """Return objects with any of `fields`."""
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+messages = some(
+    content=words, thinking=words, tool_calls=calls, images=st.sampled_from([None, [], ["x"]])
+)
+counts = st.sampled_from([None, 0, 1, 7])
+lines = some(
+    message=messages | st.none(),
+    response=words,
+    done=st.sampled_from([None, False, False, False, True]),
+    done_reason=st.sampled_from([None, "stop", "length"]),
+    prompt_eval_count=counts,
+    eval_count=counts,
+    logprobs=st.sampled_from([None, [], [{"token": "a", "logprob": -1}]]),
+    error=st.sampled_from([None, None, None, "", "broken"]),
+)
+deltas = some(
+    role=st.just("assistant"),
+    content=words | st.none(),
+    reasoning_content=words | st.none(),
+    reasoning=words,
+    refusal=words | st.none(),
+    tool_calls=calls,
+    annotations=st.sampled_from([None, [], [{"type": "url_citation"}]]),
+    audio=st.sampled_from([None, {"id": "a", "transcript": "hm"}]),
+    new_field=st.just({"a": 1}),
+)
+choices = some(
+    index=st.sampled_from([0, 0, 0, None, 1]),
+    delta=deltas | st.none(),
+    message=deltas,
+    text=words,
+    finish_reason=st.sampled_from([None, None, "stop", "tool_calls", "error"]),
+    stop_reason=st.sampled_from([None, 5, "END"]),
+    logprobs=st.sampled_from([None, {"content": [{"token": "a", "logprob": -1}]}]),
+    usage=st.sampled_from([None, {"prompt_tokens": 3}]),
+    error=st.sampled_from([None, None, "", "broken"]),
+)
+chunks = some(
+    id=st.just("c1"),
+    choices=st.lists(choices, max_size=2) | st.none(),
+    usage=st.sampled_from([None, {"prompt_tokens": 1, "completion_tokens": 2}]),
+    x_groq=st.sampled_from([None, {"usage": {"prompt_tokens": 4}}, {"error": "x"}]),
+    error=st.sampled_from([None, None, None, "", {"message": "broken"}]),
+)
+
+
+def one_more(base, fields):
+    """Return objects of `base` with one of `fields` more: each field alone decides."""
+    return st.sampled_from(sorted(fields)).flatmap(
+        lambda name: st.builds(lambda value: {**base, name: value}, fields[name])
+    )
+
+
+MESSAGE = {
+    "thinking": words,
+    "tool_calls": calls,
+    "images": st.sampled_from([None, [], ["x"]]),
+}
+LINE = {
+    "done": st.sampled_from([None, True]),
+    "prompt_eval_count": counts,
+    "eval_count": counts,
+    "logprobs": st.sampled_from([[], [{"token": "a", "logprob": -1}]]),
+    "error": st.sampled_from(["", "broken"]),
+}
+DELTA = {
+    "reasoning_content": words,
+    "reasoning": words,
+    "thinking": words,
+    "reasoning_details": st.just([{"type": "reasoning.text", "text": "hm"}]),
+    "refusal": words,
+    "tool_calls": calls,
+    "function_call": st.just({"name": "f", "arguments": "{}"}),
+    "annotations": st.just([{"type": "url_citation", "url_citation": {"url": "http://a"}}]),
+    "images": st.just([{"image_url": {"url": "http://a"}}]),
+    "audio": st.just({"id": "a", "transcript": "hm"}),
+}
+CHOICE = {
+    "index": st.sampled_from([None, 1]),
+    "message": st.just({"content": "whole"}),
+    "text": words,
+    "finish_reason": st.sampled_from(["stop", "length", "error"]),
+    "stop_reason": st.sampled_from([5, "END"]),
+    "logprobs": st.just({"content": [{"token": "a", "logprob": -1}]}),
+    "usage": st.just({"prompt_tokens": 3}),
+    "error": st.sampled_from(["", "broken"]),
+}
+CHUNK = {
+    "usage": st.just({"prompt_tokens": 1, "completion_tokens": 2}),
+    "x_groq": st.sampled_from([{"usage": {"prompt_tokens": 4}}, {"error": "x"}]),
+    "error": st.sampled_from(["", {"message": "broken"}]),
+}
+
+
+def line_of(message):
+    return {"message": message, "done": False}
+
+
+def chunk_of(choice):
+    return {"choices": [choice]}
+
+
+def choice_of(delta):
+    return {"index": 0, "delta": delta}
+
+
+TEXT = {"content": "word"}
+plain = {
+    "ollama": st.builds(lambda text: line_of({"content": text}), words)
+    | one_more(TEXT, MESSAGE).map(line_of)
+    | one_more(line_of(TEXT), LINE),
+    "openai_chat": st.builds(lambda text: chunk_of(choice_of({"content": text})), words)
+    | one_more(TEXT, DELTA).map(choice_of).map(chunk_of)
+    | one_more(choice_of(TEXT), CHOICE).map(chunk_of)
+    | one_more(chunk_of(choice_of(TEXT)), CHUNK),
+}
+ANY = {"ollama": lines, "openai_chat": chunks}
+
+
+def framed(api, records):
+    if api == "ollama":
+        return [json.dumps(record).encode() + b"\n" for record in records]
+    return [b"data: " + json.dumps(record).encode() + b"\n\n" for record in records]
+
+
+def decoded(api, pieces):
+    decoder = codecs.load(api).stream_decoder(Ids(b"s"))
+    return [*itertools.chain.from_iterable(map(decoder.feed, pieces)), *decoder.close()]
+
+
+@pytest.mark.parametrize("api", MODULES)
+@given(data=st.data())
+def test_the_shortcut_for_plain_text_changes_no_event(api, data):
+    begin = {"ollama": line_of(TEXT), "openai_chat": chunk_of(choice_of(TEXT))}[api]
+    records = [begin, *data.draw(st.lists(ANY[api] | plain[api] | plain[api], max_size=8))]
+    pieces = framed(api, records)
+    short = decoded(api, pieces)
+    module = MODULES[api]
+    kept = module._plain_text
+    module._plain_text = lambda _chunk: ""
+    try:
+        assert decoded(api, pieces) == short
+    finally:
+        module._plain_text = kept
+
+
+def test_the_law_knows_every_field_that_is_read():
+    first = {"id", "model", "created", "system_fingerprint", "service_tier", "provider"}
+    assert {"content", *DELTA} == {*chat_shapes.Delta.__struct_fields__}
+    assert {"delta", *CHOICE} == {*chat_shapes.AnswerChoice.__struct_fields__}
+    assert {"choices", *CHUNK, *first} == {*chat_shapes.Chunk.__struct_fields__}
+    unread = {"role", "tool_name", "tool_call_id"}
+    assert {"content", *MESSAGE, *unread} == {*ollama_shapes.Message.__struct_fields__}
+    other = {"model", "message", "response", "thinking", "tool_calls", "done_reason"}
+    assert {*LINE, *other} == {*ollama_shapes.Chunk.__struct_fields__}
+
+
+@pytest.mark.parametrize("api", MODULES)
+def test_plain_text_takes_the_shortcut(api, monkeypatch):
+    found = []
+    kept = MODULES[api]._plain_text
+    monkeypatch.setattr(
+        MODULES[api], "_plain_text", lambda chunk: found.append(kept(chunk)) or found[-1]
+    )
+    chat = {"index": 0, "delta": {"content": "a"}, "finish_reason": None, "logprobs": None}
+    record = {"ollama": {"message": {"role": "assistant", "content": "a"}, "done": False}}.get(
+        api, {"id": "c", "object": "chat.completion.chunk", "choices": [chat], "usage": None}
+    )
+    decoded(api, framed(api, [record, record, record]))
+    assert found == ["a", "a"]
