@@ -19,7 +19,7 @@ from toolbridge.policy.image_descriptions import (
     images_of,
     with_descriptions,
 )
-from toolbridge.routing.charges import Asked, Charge
+from toolbridge.routing.charge import Asked, Charge
 from toolbridge.routing.models import Route
 from toolbridge.routing.sources import Batch, Source
 

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from toolbridge.core.messages import Message, StopReason
-from toolbridge.routing.charges import Asked, Charge
+from toolbridge.routing.charge import Asked, Charge
 from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.image_describer import DescriptionCharges
 from toolbridge.routing.models import Route

@@ -1,0 +1,58 @@
+"""The errors for keys whose limits have no room for a request."""
+
+import math
+import time
+
+from toolbridge.accounting.limits_of_keys import KeyLimitReached, LimitState, shown
+from toolbridge.core.errors import RateLimited
+from toolbridge.store.keys import KeyRecord
+
+_RETRY = 2.0
+"""Seconds after which a client may try again while running requests hold the rest of a limit."""
+
+
+class BudgetExceeded(RateLimited):
+    """A key has too little left for a request to one address."""
+
+
+def refusal(key: KeyRecord, found: KeyLimitReached, now: float) -> BudgetExceeded:
+    """Return the error for a limit: which one, when it resets, and who can raise it."""
+    raised = f"The gateway's operator can raise it: `toolbridge key set {key.name}"
+    if (state := found.state) is None:
+        return BudgetExceeded(
+            f"the key {key.name!r} has {found.running} requests running, which is its limit; try "
+            f"again when one has ended. {raised} --concurrency N`",
+            retry_after=1.0,
+        )
+    limit, what = state.limit, state.limit.what
+    if state.held and state.used + found.wanted <= limit.amount:
+        return BudgetExceeded(
+            f"running requests of the key {key.name!r} have reserved what is left of its limit of "
+            f"{limit}: {shown(what, state.used)} used{_held(state)}{_wanted(found, state)}. Try "
+            f"again when one of them has ended. {raised} --{what} N/{limit.per}`",
+            retry_after=_RETRY,
+        )
+    text = (
+        f"the key {key.name!r} has reached its limit of {limit}: {shown(what, state.used)} used"
+        f"{_held(state)}{_wanted(found, state)}. It resets at {_stamp(state.resets)}. "
+        f"{raised} --{what} N/{limit.per}`"
+    )
+    return BudgetExceeded(text, retry_after=float(max(1, math.ceil(state.resets - now))))
+
+
+def _held(state: LimitState) -> str:
+    held = shown(state.limit.what, state.held)
+    return f", {held} reserved by running requests" if state.held else ""
+
+
+def _wanted(found: KeyLimitReached, state: LimitState) -> str:
+    if state.limit.what == "requests":
+        return ""
+    wanted = shown(state.limit.what, found.wanted)
+    never = found.wanted > state.limit.amount
+    hint = ", more than the whole limit: ask for fewer output tokens" if never else ""
+    return f", and this request may use {wanted}{hint}"
+
+
+def _stamp(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))
