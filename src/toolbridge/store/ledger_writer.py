@@ -3,7 +3,7 @@
 A request puts its row into a journal and into a bounded queue. One thread, started with the first
 row, writes what has arrived. While the ledger cannot be written (a full disk, a server that is
 away), rows wait: in the queue, and those without room there in the journal alone. The thread also
-looks for journals of processes that were killed. No answer waits for the ledger.
+takes over the journals of processes that were killed. No answer waits for the ledger.
 """
 
 import threading
