@@ -11,6 +11,13 @@ unexport PYTHONDONTWRITEBYTECODE
 # One worker more than cores: while a test waits for a process or a socket, another one computes.
 WORKERS = $$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1 ))
 
+# Debian packages on first use, where that is possible; tests of what is absent are skipped.
+INSTALL = { test "$$(id -u)" = 0 && { apt-get update -qq || true; } && \
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(1) >/dev/null; } || \
+  echo '$(1): cannot be installed; tests that need it are skipped'
+INSTALL_SERVERS = { command -v redis-server || command -v valkey-server; } >/dev/null && \
+  ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(call INSTALL,redis-server postgresql)
+
 .DEFAULT_GOAL := help
 .PHONY: help run test test-operation test-stores test-cluster test-thorough check setup test-real test-typescript test-browser test-wheel demo build bless \
   dialects requirements requirements-break conformance node-stories soak bench bench-peers bench-docs bench-guard bench-baseline models-table lock clean
@@ -42,13 +49,12 @@ test-operation: setup ## gateways as processes: reload, restart, workers, TLS, t
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m operation -rs tests/operation
 
 test-stores: setup ## engines on real Redis and PostgreSQL servers, installed on first use where that is possible
-	@{ command -v redis-server || command -v valkey-server; } >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
-	  { test "$$(id -u)" = 0 && { apt-get update -qq || true; } && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server postgresql >/dev/null; } || \
-	  echo 'redis-server and postgresql cannot be installed; tests of an absent server will be skipped'
+	@$(INSTALL_SERVERS)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m stores -rs tests/stores
 
 test-cluster: setup ## three gateways behind nginx on Redis and PostgreSQL, one killed every 10 s; at most five minutes
+	@$(INSTALL_SERVERS)
+	@command -v nginx >/dev/null || $(call INSTALL,nginx)
 	@$(BIN)/python -m tests.cluster
 
 test-thorough: setup ## the suite with thirty times as many random examples, new ones in each run

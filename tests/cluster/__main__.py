@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import json
 import os
 import re
 import shutil
@@ -11,12 +10,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import aiohttp
-from tests.cluster.upstream import CountingUpstream
+import psycopg
+from tests.cluster.load import Load
+from tests.cluster.upstream import OUTPUT_TOKENS, PROMPT_TOKENS, CountingUpstream, kind_of
 from tests.peers import model_server
 from tests.store_servers import (
     PostgresProcess,
@@ -28,11 +30,11 @@ from tests.store_servers import (
 
 REQUESTS = 10_000
 GATEWAYS = 3
-AT_ONCE = 48
 KILL_EVERY = 10.0
 LONGEST = 290.0
 BUDGET = 0.4
-"""The share of the requests that the budget of the limited key admits."""
+"""The share of its requests that the budget of the limited key admits."""
+RESUMED_WITHIN = 1.0
 NGINX = """
 worker_processes 1; daemon off; pid {home}/nginx.pid; error_log {home}/nginx.log;
 events {{ worker_connections 4096; }}
@@ -96,55 +98,11 @@ class Member:
         self._process.wait(30)
 
 
-class Load:
-    """The requests of all clients, and what became of them."""
-
-    def __init__(self, url: str, keys: dict[str, str], count: int) -> None:
-        self._url = url
-        self._keys = keys
-        self._marks = iter(range(count))
-        self.outcomes: dict[str, Counter[str]] = {name: Counter() for name in keys}
-        self.wrong: list[str] = []
-
-    async def run(self) -> None:
-        connector = aiohttp.TCPConnector(limit=AT_ONCE)
-        async with aiohttp.ClientSession(connector=connector) as session:
-            await asyncio.gather(*(self._client(session) for _ in range(AT_ONCE)))
-
-    async def _client(self, session: aiohttp.ClientSession) -> None:
-        names = itertools.cycle(self._keys)
-        for mark in self._marks:
-            name = next(names)
-            self.outcomes[name][await self._ask(session, name, mark)] += 1
-
-    async def _ask(self, session: aiohttp.ClientSession, name: str, mark: int) -> str:
-        """Send one request, once. Repeats with the same Idempotency-Key, and streams that are
-        resumed on another gateway after a kill, belong here."""
-        body = {
-            "model": "m", "stream": True, "max_tokens": 20,
-            "messages": [{"role": "user", "content": f"mark {mark} please"}],
-        }  # fmt: skip
-        headers = {"authorization": f"Bearer {self._keys[name]}"}
-        path = f"{self._url}/v1/chat/completions"
-        try:
-            async with session.post(path, json=body, headers=headers) as answer:
-                text = await answer.text()
-        except aiohttp.ClientError:
-            return "lost"
-        if answer.status != 200:
-            return str(answer.status)
-        found = re.findall(r'"content":"(.*?)"', text)
-        if "[DONE]" not in text or '"error"' in text:
-            return "broken"
-        if "".join(found) != f"answer {mark} end":
-            self.wrong.append(f"{mark}: {found}")
-        return "whole"
-
-
-async def kills(members: list[Member]) -> None:
+async def kills(members: list[Member], killed: list[Member]) -> None:
     for member in itertools.cycle(members):
         await asyncio.sleep(KILL_EVERY)
         await asyncio.to_thread(member.kill)
+        killed.append(member)
         member.start()
 
 
@@ -172,9 +130,10 @@ async def play(count: int, home: Path) -> list[str]:
         )
         operator = home / "operator.toml"
         operator.write_text(config)
-        limit = round(count / 2 * BUDGET)
+        marks = [mark for mark in range(count) if kind_of(mark) == "plain" and mark % 2]
+        limit = round(len(marks) * BUDGET)
         keys = {
-            "free": command(operator, "key", "create", "free").split()[0],
+            "plain": command(operator, "key", "create", "plain").split()[0],
             "limited": command(
                 operator, "key", "create", "limited", "--requests", f"{limit}/month"
             ).split()[0],
@@ -192,7 +151,8 @@ async def play(count: int, home: Path) -> list[str]:
         stack.callback(nginx.wait)
         stack.callback(nginx.terminate)
         load = Load(f"http://127.0.0.1:{port}", keys, count)
-        killing = asyncio.create_task(kills(members))
+        killed: list[Member] = []
+        killing = asyncio.create_task(kills(members, killed))
         began = time.monotonic()
         async with asyncio.timeout(LONGEST):
             await load.run()
@@ -202,45 +162,76 @@ async def play(count: int, home: Path) -> list[str]:
         await asyncio.gather(*(member.ready() for member in members))
         for member in members:
             await asyncio.to_thread(member.stop)
-        rows = [
-            json.loads(line)
-            for line in command(operator, "usage", "--json", "--by", "key").splitlines()
-        ]
         shown = command(operator, "key", "show", "limited")
         for line, times in Counter(n for m in members for n in m.notices).most_common(10):
             print(f"notice:   {line} ({times} times)")
-    return _judge(load, upstream, {row["key"]: row for row in rows}, shown, (limit, took))
+        rows = await asyncio.to_thread(_rows, postgres.url)
+    print(f"{count} requests in {took:.0f} s, {len(killed)} gateways killed")
+    return [
+        *load.wrong,
+        *_counts(load, upstream),
+        *_budget(shown, limit),
+        *_ledger(load, upstream, rows),
+    ]
 
 
-def _judge(load, upstream, rows, shown, facts) -> list[str]:
-    limit, took = facts
-    wrong = list(load.wrong)
-    twice = [mark for mark, times in upstream.seen.items() if times > 1]
-    outcomes = {name: dict(found) for name, found in load.outcomes.items()}
-    written = sum(row["requests"] for row in rows.values())
-    refused = sum(found["429"] for found in load.outcomes.values())
-    sent = sum(upstream.seen.values())
-    used = int(re.search(r"used\s+([\d,]+) requests", shown)[1].replace(",", ""))
-    killed = sum(found["502"] + found["lost"] + found["broken"] for found in load.outcomes.values())
+def _rows(url: str) -> dict[int, list[tuple]]:
+    """Return the rows of the ledger by mark: error, input, output, whether estimated."""
+    found = defaultdict(list)
+    with psycopg.connect(url) as connection:
+        for session, *row in connection.execute(
+            "select session, error, input, output, estimated from toolbridge_requests"
+        ):
+            found[int(session.removeprefix("mark-"))].append(tuple(row))
+    return found
+
+
+def _counts(load: Load, upstream: CountingUpstream) -> Iterator[str]:
+    """Compare what clients got with what the upstream saw."""
+    for kind, found in load.outcomes.items():
+        print(f"{kind + ':':9} {dict(found)}")
+    seen = upstream.seen
+    twice = [mark for mark, times in seen.items() if times > 1]
+    print(f"upstream: {sum(seen.values())} requests; {len(twice)} marks twice, after a kill")
+    # A killed gateway cannot finish its answer, so a repeat is a new request. Nothing else is sent twice.
+    if wrong := [mark for mark in twice if not load.unsure[mark] and mark not in load.broken]:
+        yield f"sent twice: {wrong[:5]}"
+    times = sorted(load.resumed)
+    middle, high, most = (times[int(len(times) * part)] for part in (0.5, 0.99, 0.99999))
     print(
-        f"{sum(sum(found.values()) for found in load.outcomes.values())} requests in {took:.0f} s"
+        f"resumed:  {len(times)} streams, after {middle:.3f} s (median), {high:.3f} (99 %), {most:.3f}"
     )
-    print(f"outcomes: {outcomes}")
-    print(f"upstream: {sent} requests, {len(twice)} of them twice")
+    if late := [round(one, 2) for one in times if one > RESUMED_WITHIN]:
+        yield f"resumed after more than {RESUMED_WITHIN:g} s: {late}"
+    if strange := load.outcomes["keyed"].keys() - {"whole", "whole after a repeat"}:
+        yield f"requests with a key that were never answered: {strange}"
+
+
+def _budget(shown: str, limit: int) -> Iterator[str]:
+    used = int(re.search(r"used\s+([\d,]+) requests", shown)[1].replace(",", ""))
     print(f"budget:   {used} of {limit} requests used")
-    print(f"ledger:   {written} rows, {refused} answers with 429")
-    if twice:
-        wrong.append(f"sent twice: {twice[:5]}")
     if used != limit:
-        wrong.append(f"{used} requests are charged, and the budget has {limit}")
-    if load.outcomes["limited"]["whole"] > limit:
-        wrong.append("the budget admitted more than it has")
-    # A gateway that is killed loses the rows of the last tenth of a second and of what runs.
-    wholes = sum(found["whole"] for found in load.outcomes.values())
-    in_ledger = sum(row["requests"] - row["errors"] for row in rows.values())
-    if not wholes - killed - AT_ONCE <= in_ledger <= wholes + killed:
-        wrong.append(f"{in_ledger} answers are in the ledger, and {wholes} arrived")
-    return wrong
+        yield f"{used} requests are charged, and the budget has {limit}"
+
+
+def _ledger(load: Load, upstream: CountingUpstream, rows: dict[int, list[tuple]]) -> Iterator[str]:
+    """Compare the rows with what the upstream saw, request by request."""
+    interrupted = sum(row[0] == "interrupted" for found in rows.values() for row in found)
+    exact = (PROMPT_TOKENS, OUTPUT_TOKENS, 0)
+    whole = {mark: [row[1:] for row in found].count(exact) for mark, found in rows.items()}
+    print(
+        f"ledger:   {sum(map(len, rows.values()))} rows, {interrupted} of them interrupted, "
+        f"{sum(whole.values())} with the tokens that the upstream reported"
+    )
+    missing = [mark for mark, times in upstream.seen.items() if len(rows[mark]) < times]
+    if missing:
+        yield f"{len(missing)} requests to the upstream have no row: {missing[:5]}"
+    for mark, found in rows.items():
+        # A refused request, or one that was lost with its gateway, may have a row of its own.
+        if len(found) > upstream.seen[mark] + load.unsure[mark] + (mark in load.broken):
+            yield f"{mark} has {len(found)} rows for {upstream.seen[mark]} requests: {found}"
+        if mark in load.whole and whole[mark] != 1:
+            yield f"{mark} was answered, and its rows are {found}"
 
 
 def main() -> int:

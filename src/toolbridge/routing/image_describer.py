@@ -18,7 +18,7 @@ from toolbridge.policy.image_descriptions import (
     images_of,
     with_descriptions,
 )
-from toolbridge.routing.charges import Asked, InnerCharges
+from toolbridge.routing.charge import Asked, InnerCharges
 from toolbridge.routing.models import Route
 from toolbridge.routing.sources import Batch, Source
 

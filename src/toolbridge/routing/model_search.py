@@ -17,7 +17,7 @@ from toolbridge.core.server_tools import (
     ServerTool,
     ServerToolError,
 )
-from toolbridge.routing.charges import InnerCharges
+from toolbridge.routing.charge import InnerCharges
 from toolbridge.tools.web.search_query import SearchQuery
 
 AskSearcher: TypeAlias = Callable[[str, Request, InnerCharges | None], Awaitable[Message]]

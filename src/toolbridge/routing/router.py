@@ -23,7 +23,7 @@ from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import check_window, was_truncated
 from toolbridge.policy.routing_rules import has_images
 from toolbridge.routing.attempts import AnswerAttempts, Pause
-from toolbridge.routing.charges import Asked, InnerCharges
+from toolbridge.routing.charge import Asked, InnerCharges
 from toolbridge.routing.counting import ProviderCounts
 from toolbridge.routing.failover import AnswerChain, FindAddresses, OpenAttempts
 from toolbridge.routing.models import ModelRoutes, Route

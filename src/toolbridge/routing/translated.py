@@ -53,7 +53,7 @@ from toolbridge.translate import (
 )
 
 if TYPE_CHECKING:
-    from toolbridge.routing.charges import InnerCharges
+    from toolbridge.routing.charge import InnerCharges
     from toolbridge.routing.image_describer import ImageDescriber
     from toolbridge.routing.server_slots import SlotPin
 

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from toolbridge.core.messages import Message, StopReason
-from toolbridge.routing.charges import Asked, Charge, InnerCharges
+from toolbridge.routing.charge import Asked, Charge, InnerCharges
 from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.models import Route
 from toolbridge.runs.usage import CallTokens

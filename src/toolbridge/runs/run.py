@@ -19,7 +19,7 @@ from toolbridge.core.redaction import Redactor
 from toolbridge.policy.failover import TriedAddress, chain_loss
 from toolbridge.routing import Router
 from toolbridge.routing.attempts import AnswerAttempts, Batch
-from toolbridge.routing.charges import Asked
+from toolbridge.routing.charge import Asked
 from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.models import Route
 from toolbridge.routing.translated import ClientSide

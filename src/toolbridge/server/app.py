@@ -18,6 +18,7 @@ from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from toolbridge.accounting.limits_of_keys import Amounts
 from toolbridge.config import Config, StreamConfig, secret
 from toolbridge.core.errors import RateLimited
 from toolbridge.core.ids import Ids
@@ -30,7 +31,9 @@ from toolbridge.server.metrics import Metrics, configured_models
 from toolbridge.server.recent_requests import RecentRequests
 from toolbridge.server.request_log import Entry, RequestLog
 from toolbridge.store import private_files
-from toolbridge.store.ledger_writer import LedgerWriter
+from toolbridge.store.budgets import Reservation
+from toolbridge.store.ledger_journal import FOLDER
+from toolbridge.store.ledger_writer import LedgerWriter, SettleDead
 from toolbridge.upstream.http import Upstream
 
 if TYPE_CHECKING:
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 
 _LEDGER_READS = 2
 """Reads of the ledger at the same time; each takes a thread."""
+_SETTLING = 10.0
+"""Seconds for the settlement of what a dead process has reserved."""
 
 
 class App:
@@ -60,7 +65,7 @@ class App:
         self.guard = Guard(config, secret(config.key, env), self._created_keys)
         self.metrics = Metrics(configured_models(config), self.gateway.redactor)
         self._request_log = RequestLog(config.log, redactor=self.gateway.redactor)
-        self.ledger = _ledger(config, self.gateway)
+        self.ledger = self.gateway.charges.journal = _ledger(config, self.gateway)
         self.ledger_reads = asyncio.Semaphore(_LEDGER_READS)
         self._telemetry = _telemetry(config, self.gateway)
         self._ids = Ids(os.urandom(16))
@@ -92,6 +97,19 @@ class App:
         # Keys on a server are known only now.
         self.guard = Guard(self.config, secret(self.config.key, self._env), self._created_keys)
         await self.gateway.open()
+        if self.ledger is not None:
+            self.ledger.start(self._settle_dead(asyncio.get_running_loop()))
+
+    def _settle_dead(self, loop: asyncio.AbstractEventLoop) -> SettleDead:
+        """Return a function that another thread calls with the reservations of a dead process."""
+        charges = self.gateway.charges
+
+        def settle(held: list[tuple[Reservation, Amounts]]) -> None:
+            # If this process ends meanwhile, the journal is still there for the next one.
+            with suppress(TimeoutError):
+                asyncio.run_coroutine_threadsafe(charges.settle_dead(held), loop).result(_SETTLING)
+
+        return settle
 
     def _check_streams(self) -> None:
         if self.config.stream != StreamConfig():
@@ -214,7 +232,8 @@ def _ledger(config: Config, gateway: Gateway) -> LedgerWriter | None:
     """Return the writer of the ledger; None if it is off, or if there is no state directory."""
     if (open_ledger := gateway.engines.ledger) is None:
         return None
-    return LedgerWriter(open_ledger, config.ledger_days, gateway.redactor)
+    folder = None if gateway.state is None else gateway.state / FOLDER
+    return LedgerWriter(open_ledger, config.ledger_days, gateway.redactor, folder=folder)
 
 
 def _telemetry(config: Config, gateway: Gateway) -> "Telemetry | None":

@@ -14,7 +14,7 @@ from toolbridge.core.messages import Loss, Message, Request
 from toolbridge.core.usage import Usage
 from toolbridge.policy.failover import TriedAddress, chain_loss
 from toolbridge.policy.thinking import attaches
-from toolbridge.routing.charges import Asked, Charge
+from toolbridge.routing.charge import Asked, Charge
 from toolbridge.routing.models import Route
 from toolbridge.routing.passthrough import PassedBytes, PassthroughRequest
 from toolbridge.routing.router import TokenCount

@@ -6,7 +6,7 @@ from toolbridge import codecs
 from toolbridge.core.embeddings import EmbeddingRequest
 from toolbridge.core.messages import Message
 from toolbridge.core.usage import Usage
-from toolbridge.routing.charges import Asked
+from toolbridge.routing.charge import Asked
 from toolbridge.routing.embedding import embed
 from toolbridge.routing.pricing import has_price
 from toolbridge.server.app import App
@@ -37,8 +37,9 @@ async def serve(app: App, exchange: HttpExchange, entry: Entry, decode: Decode) 
     app.gateway.permit_model(exchange, route.address)
     exchange.extra_headers["x-toolbridge-model"] = route.address
     headers = app.gateway.client_headers.of(exchange, route.provider_config, request.origin)
-    charge = await app.gateway.charges.open(exchange.access, route, _size(request))
-    async with charge.settling(entry.finish):
+    charge = app.gateway.charges.begin(exchange.access, entry)
+    async with charge.settling():
+        await charge.fit(route, _size(request))
         answer, losses = await embed(app.upstream, route, request, headers)
         entry.losses = list(losses)
         if reported := [loss for loss in losses if not loss.minor]:

@@ -192,9 +192,9 @@ class Gateway:
 
     async def _serve(self, turn: ClientTurn, chain: AnswerChain) -> None:
         """Answer with the first model of the chain that gives an answer."""
-        charge = turn.charge = self.charges.begin(turn.exchange.access)
+        charge = turn.charge = self.charges.begin(turn.exchange.access, turn.entry)
         chain.reserve = turn.reserve
-        async with charge.settling(turn.entry.finish):
+        async with charge.settling():
             await chain.prepare()
             message = charge.message = await self._answer(turn, chain)
             if turn.passes == 1 and turn.counted is not None:

@@ -6,22 +6,21 @@ a row of its own in the ledger. It does not count as a further request of the ke
 """
 
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
 import msgspec
 
-from toolbridge.core.errors import ToolbridgeError, status_of
 from toolbridge.core.ids import Ids
-from toolbridge.routing.charges import Asked, Charge, Charges
+from toolbridge.routing.charge import Asked, Charge
+from toolbridge.routing.charges import Charges
 from toolbridge.routing.models import Route
-from toolbridge.routing.pricing import has_price
 from toolbridge.server.http import IncomingRequest
+from toolbridge.server.metered_call import RecordEntry, metered_call
 from toolbridge.server.request_fields import note_caller
 from toolbridge.server.request_log import Entry
 
-RecordEntry: TypeAlias = Callable[[Entry, int], None]
 PermitModel: TypeAlias = Callable[[IncomingRequest, str], None]
 """Raises `NotAllowed` if the key of a request may not use the model at an address."""
 
@@ -48,35 +47,14 @@ class InnerCallMeter:
         """Raise `NotAllowed` if the caller's key may not use the model."""
         self._permit(self._request, address)
 
-    @asynccontextmanager
-    async def call(self, route: Route, asked: Asked) -> AsyncIterator[Charge]:
+    def call(self, route: Route, asked: Asked) -> AbstractAsyncContextManager[Charge]:
         """Reserve for one request, and settle it at the end of the context."""
         entry = Entry(Ids(os.urandom(16)).request())
         note_caller(entry, self._request)
-        entry.free = not has_price(route)
-        entry.fields |= {
-            "surface": self._surface,
-            "gen_ai.provider.name": route.provider,
-            "gen_ai.request.model": route.address,
-            "gen_ai.response.model": route.target.model,
-        }
-        status = 200
-        try:
-            charge = self._charge()
-            async with charge.settling(entry.finish):
-                await charge.fit(route, asked)
-                yield charge
-        except ToolbridgeError as error:
-            entry.note(error__type=error.kind)
-            status = status_of(error.problem)
-            raise
-        finally:
-            self._record(entry, status)
-
-    def _charge(self) -> Charge:
+        entry.fields["surface"] = self._surface
         key = self._request.access
         # The client's request holds the place of the key's `concurrency`, and is the counted one.
         single = None if key is None else msgspec.structs.replace(key, concurrency=0)
-        charge = self._charges.begin(single)
+        charge = self._charges.begin(single, entry)
         charge.counted = True
-        return charge
+        return metered_call(charge, entry, (route, asked), self._record)

@@ -82,7 +82,13 @@ class Entry:
 
     def row(self, status: int) -> LedgerRow:
         """Return the row of the ledger: the fields of `line` without texts."""
-        message = self.message or Message()
+        return self._row(status, self.message or Message(), estimated=self.estimated)
+
+    def row_so_far(self, message: Message, *, estimated: bool) -> LedgerRow:
+        """Return the row of a running request whose answer so far is `message`."""
+        return self._row(0, message, estimated=estimated)
+
+    def _row(self, status: int, message: Message, *, estimated: bool) -> LedgerRow:
         usage, cost = message.usage, message.usage.cost
         problem = "" if message.problem is None else message.problem.kind
         first, get = self.first_token, self.fields.get
@@ -107,7 +113,7 @@ class Entry:
             cache_write=usage.cache_write,
             output=usage.output,
             thinking=usage.reasoning,
-            estimated=self.estimated,
+            estimated=estimated,
             cost=nanos(cost.total) if cost is not None else 0 if self.free else None,
             first_token_ms=None if first is None else round(first * 1000, 1),
             total_ms=round((time.monotonic() - self.started) * 1000, 1),

@@ -18,7 +18,7 @@ from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import Request
 from toolbridge.policy.failover import TriedAddress
 from toolbridge.routing.attempts import AnswerAttempts
-from toolbridge.routing.charges import Asked
+from toolbridge.routing.charge import Asked
 from toolbridge.routing.models import Route
 from toolbridge.routing.translated import ClientSide
 from toolbridge.server.api_endpoint import ApiEndpoint
@@ -108,13 +108,13 @@ async def compact(app: App, exchange: HttpExchange, entry: Entry) -> None:
 
     find = partial(gateway.addresses, request, exchange, entry)
     chain = gateway.router.chain(request.model, open_attempts, exchange.caller, find)
-    charge = gateway.charges.begin(exchange.access)
+    charge = gateway.charges.begin(exchange.access, entry)
 
     async def reserve(route: Route) -> None:
         await charge.fit(route, size)
 
     chain.reserve = reserve
-    async with charge.settling(entry.finish):
+    async with charge.settling():
         message = charge.message = await chain.message()
         if not message.text:
             raise Truncated(

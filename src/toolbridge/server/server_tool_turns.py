@@ -34,7 +34,7 @@ from toolbridge.store.keys import KeyRecord
 
 if TYPE_CHECKING:
     from toolbridge.policy.server_tool_plan import ServerToolPlan
-    from toolbridge.routing.charges import InnerCharges
+    from toolbridge.routing.charge import InnerCharges
     from toolbridge.routing.model_search import AskSearcher
     from toolbridge.routing.server_tool_answer import (
         DirectAnswer,

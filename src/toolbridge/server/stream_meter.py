@@ -1,16 +1,16 @@
 """The limits of a caller's key for structured streams, and a row of the ledger for each model call."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
-from toolbridge.core.errors import NotAllowed, ToolbridgeError, status_of
+from toolbridge.core.errors import NotAllowed
 from toolbridge.policy.key_scopes import allows_model, allows_tool, check_model, tool_text
-from toolbridge.routing.charges import Asked, Charge
+from toolbridge.routing.charge import Asked, Charge
 from toolbridge.routing.models import Route
-from toolbridge.routing.pricing import has_price
 from toolbridge.server.http import IncomingRequest
 from toolbridge.server.inner_call_meter import InnerCallMeter
+from toolbridge.server.metered_call import metered_call
 from toolbridge.server.request_fields import note_caller
 from toolbridge.server.request_log import Entry
 
@@ -60,26 +60,10 @@ class StreamMeter:
         names = self._app.config.map
         return [one for one in addresses if allows_model(key.scopes, one, names)] or addresses[:1]
 
-    @asynccontextmanager
-    async def call(self, route: Route, asked: Asked) -> AsyncIterator[Charge]:
+    def call(self, route: Route, asked: Asked) -> AbstractAsyncContextManager[Charge]:
         entry = Entry(self._app.request_id())
         note_caller(entry, self._request)
         entry.fields.setdefault("session.id", self.run)
-        entry.free = not has_price(route)
-        entry.fields |= {
-            "surface": "stream",
-            "gen_ai.provider.name": route.provider,
-            "gen_ai.request.model": route.address,
-            "gen_ai.response.model": route.target.model,
-        }
-        status = 200
-        try:
-            charge = await self._app.gateway.charges.open(self._key, route, asked)
-            async with charge.settling(entry.finish):
-                yield charge
-        except ToolbridgeError as error:
-            entry.note(error__type=error.kind)
-            status = status_of(error.problem)
-            raise
-        finally:
-            self._app.record_call(entry, status)
+        entry.fields["surface"] = "stream"
+        charge = self._app.gateway.charges.begin(self._key, entry)
+        return metered_call(charge, entry, (route, asked), self._app.record_call)

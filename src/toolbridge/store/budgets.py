@@ -1,8 +1,9 @@
 """Budgets: what keys have used and reserved, in one place for all processes.
 
 A request reserves before it is sent and settles when it has ended. A reservation has a lease that
-its process renews; when the process is killed, the lease ends, and only `least` is charged: what the
-request has used for certain. A request that settles after its lease is charged the rest.
+its process renews. When the process is killed, another one settles it with what the journal of the
+ledger has; if none does so in time, the lease ends, and only `least` is charged: what the request has
+used for certain. A request that settles after its lease is charged the rest.
 """
 
 from typing import Protocol
@@ -37,8 +38,13 @@ class Budgets(Protocol):
     ) -> Reservation | KeyLimitReached:
         """Reserve `most` and count the request; or return the limit without room for it."""
 
-    async def settle(self, reservation: Reservation, used: Amounts, now: float) -> None:
-        """Replace a reservation by what was used."""
+    async def settle(
+        self, reservation: Reservation, used: Amounts, now: float, *, only_held: bool = False
+    ) -> None:
+        """Replace a reservation by what was used.
+
+        With `only_held` charge nothing if it is not held any more: after its lease, or settled.
+        """
 
     async def renew(self, reservations: list[Reservation], now: float) -> None:
         """Extend the leases of running requests."""

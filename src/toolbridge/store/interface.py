@@ -86,6 +86,12 @@ class Store(Protocol):
         Without any, wait at most `wait` seconds for one, also from another process.
         """
 
+    async def connection(self) -> str:
+        """Return the name of a connection that ends with this process; empty if there is none."""
+
+    async def is_connected(self, name: str) -> bool:
+        """Return whether a connection is open, of any process; true if that cannot be known."""
+
     async def check(self) -> str:
         """Write to the outside as a test; return the error, empty on success."""
 

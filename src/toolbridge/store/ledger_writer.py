@@ -1,20 +1,34 @@
 """Appends rows to the ledger off the request path, in batches.
 
-A request only puts its row into a bounded queue. One thread, started with the first row, writes what
-has arrived. While the ledger cannot be written (a full disk, a server that is away), rows wait in
-the queue; when it is full, further rows are dropped and counted. No answer waits for the ledger.
+A request puts its row into a journal and into a bounded queue. One thread, started with the first
+row, writes what has arrived. While the ledger cannot be written (a full disk, a server that is
+away), rows wait: in the queue, and those without room there in the journal alone. The thread also
+takes over the journals of processes that were killed. No answer waits for the ledger.
 """
 
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
+from toolbridge.accounting.limits_of_keys import Amounts
 from toolbridge.core.redaction import Redactor
 from toolbridge.store import StoreUnavailable
+from toolbridge.store.budgets import Reservation
 from toolbridge.store.ledger import LedgerRow, LedgerStore
+from toolbridge.store.ledger_journal import (
+    INTERRUPTED,
+    DeadJournal,
+    JournalLine,
+    LedgerJournal,
+    dead_journals,
+    has_journals,
+)
 from toolbridge.store.notices import notice
 
 MOST_WAITING = 10_000
@@ -26,9 +40,15 @@ _PAUSE = 2.0
 """Seconds after an error until the next attempt."""
 _CLEANING = 3600.0
 """Seconds between two removals of old rows."""
+_LOOKING = 5.0
+"""Seconds between two searches for journals of dead processes."""
 _DAY = 86_400.0
 _FROM_CLIENTS = ("client", "session", "asked", "model")
 _LONGEST_TEXT = 200
+_MOST_TEXTS = 2000
+"""Masked texts in memory: models, clients and sessions repeat."""
+SettleDead: TypeAlias = Callable[[list[tuple[Reservation, Amounts]]], None]
+"""Settles what requests of a dead process have reserved with what they have used."""
 
 
 class LedgerWriter:
@@ -39,44 +59,76 @@ class LedgerWriter:
         open_store: Callable[[], LedgerStore],
         days: int,
         redactor: Redactor | None = None,
+        *,
         most: int = MOST_WAITING,
+        folder: Path | None = None,
     ) -> None:
         self._redactor = redactor or Redactor()
+        self._texts: dict[str, str] = {}
         self.open_store = open_store
         """Opens the ledger; a reader calls it for a connection of its own."""
         self._days = days
         self._most = most
+        self._folder = folder
+        """Where the journals of all processes of this machine are; None for none."""
+        self._journal = None if folder is None else LedgerJournal(folder)
+        self._settle_dead: SettleDead | None = None
         self._rows: deque[LedgerRow] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closing = False
         self._trouble = ""
-        self._cleaned = float("-inf")
+        self._cleaned = self._looked = float("-inf")
         self.dropped = 0
         """Rows that were dropped since the start."""
 
+    def start(self, settle_dead: SettleDead) -> None:
+        """Take over the journals of processes that were killed; `settle_dead` gets their reservations."""
+        self._settle_dead = settle_dead
+        if self._folder is not None and has_journals(self._folder):
+            self._begin()
+
+    def note(self, row: LedgerRow, held: Reservation | None) -> None:
+        """Note a request that runs: what its row is if the process is killed now."""
+        if self._journal is not None:
+            row = msgspec.structs.replace(self._safe(row), error=INTERRUPTED)
+            self._journal.note(JournalLine(row, runs=True, held=held))
+
     def add(self, row: LedgerRow) -> None:
-        """Put a row into the queue; never wait for the disk and never raise."""
+        """Put a row into the journal and the queue; never wait for the ledger and never raise."""
+        row = self._safe(row)
         with self._changed:
-            if len(self._rows) >= self._most:
-                self.dropped += 1
+            full = len(self._rows) >= self._most
+            kept = self._journal is not None and self._journal.note(JournalLine(row), leave=full)
+            if full:
+                self.dropped += not kept
                 return
             self._rows.append(row)
             if len(self._rows) == 1:
                 self._changed.notify()
+        self._begin()
+
+    def _begin(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="toolbridge-ledger", daemon=True)
             self._thread.start()
 
     def close(self, wait: float = 2.0) -> None:
         """Write what waits, for at most `wait` seconds, and stop the thread."""
-        if self._thread is None:
-            return
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
-        self._thread.join(wait)
-        if lost := len(self._rows) + self.dropped:
+        if self._thread is not None:
+            with self._changed:
+                self._closing = True
+                self._changed.notify()
+            self._thread.join(wait)
+        waiting = len(self._rows)
+        if self._journal is not None:
+            if waiting + self._journal.left:
+                count = waiting + self._journal.left
+                why = _why(self._trouble)
+                notice(f"{count} rows of the ledger wait in {self._journal.path} for a start{why}")
+            waiting = 0
+            self._journal.close()
+        if lost := waiting + self.dropped:
             notice(f"{lost} rows of the ledger were not written{_why(self._trouble)}")
 
     # ── in the thread ────────────────────────────────────────────────────────
@@ -84,35 +136,70 @@ class LedgerWriter:
     def _run(self) -> None:
         store = self.open_store()
         while True:
+            self._look_for_dead(store)
             with self._changed:
-                while not self._rows and not self._closing:
-                    self._changed.wait()
-                if not self._rows:
+                if not self._rows and not self._closing:
+                    self._changed.wait(_LOOKING if self._folder is not None else None)
+                if not self._rows and self._closing:
                     break
-                if not self._closing:
+                if not self._closing and self._rows:
                     self._changed.wait(_PAUSE if self._trouble else _DELAY)
                 batch = [self._rows[at] for at in range(min(_BATCH, len(self._rows)))]
-            if not self._write(store, batch) and self._closing:
-                break
+            if batch and not self._tried(partial(self._write, store, batch)):
+                if self._closing:
+                    break
+            elif len(self._rows) < _BATCH:
+                self._tried(partial(self._write_left, store))
         store.close()
 
-    def _write(self, store: LedgerStore, batch: list[LedgerRow]) -> bool:
-        """Write a batch and take it from the queue; return whether that worked."""
+    def _tried(self, work: Callable[[], None]) -> bool:
+        """Call `work`; report when the ledger goes away and when it is back."""
         try:
-            store.append([self._safe(row) for row in batch])
-            self._clean(store)
+            work()
         except StoreUnavailable as error:
             if not self._trouble:
-                notice(f"the ledger cannot be written: {error}; rows wait in memory")
+                where = "memory" if self._journal is None else "the journal"
+                notice(f"the ledger cannot be written: {error}; rows wait in {where}")
             self._trouble = str(error)
             return False
-        with self._changed:
-            for _ in batch:
-                self._rows.popleft()
         if self._trouble:
             notice(f"the ledger is written again; {self.dropped} rows were dropped")
             self._trouble = ""
         return True
+
+    def _write(self, store: LedgerStore, batch: list[LedgerRow]) -> None:
+        """Write a batch and take it from the queue."""
+        store.append(batch)
+        self._clean(store)
+        with self._changed:
+            for _ in batch:
+                self._rows.popleft()
+        if self._journal is not None:
+            self._journal.written([row.id for row in batch])
+
+    def _write_left(self, store: LedgerStore) -> None:
+        """Write the rows for which the queue had no room."""
+        if self._journal is None or not self._journal.left:
+            return
+        for rows in self._journal.left_rows():
+            store.append(rows)
+        self._journal.written([])
+
+    def _look_for_dead(self, store: LedgerStore) -> None:
+        """Put the rows of killed processes into the ledger, and settle what they have reserved."""
+        now = time.monotonic()
+        if self._folder is None or now - self._looked < _LOOKING:
+            return
+        self._looked = now
+        with dead_journals(self._folder) as found:
+            for dead in found:
+                held = [_settlement(line.held, line.row) for line in dead.running if line.held]
+                if held and self._settle_dead is not None:
+                    self._settle_dead(held)
+                if not self._tried(partial(_take_over, store, dead)):
+                    break  # the next search finds it again
+                if count := len(dead.running):
+                    notice(f"a process was killed; the ledger has its {count} running requests")
 
     def _safe(self, row: LedgerRow) -> LedgerRow:
         """Return `row` with its secrets masked and its texts shortened: clients choose these texts."""
@@ -121,7 +208,12 @@ class LedgerWriter:
         return msgspec.structs.replace(row, routes=routes, **texts)
 
     def _shown(self, text: str) -> str:
-        return self._redactor.text(text)[:_LONGEST_TEXT]
+        found = self._texts.get(text)
+        if found is None:
+            if len(self._texts) >= _MOST_TEXTS:
+                self._texts.clear()
+            found = self._texts[text] = self._redactor.text(text)[:_LONGEST_TEXT]
+        return found
 
     def _clean(self, store: LedgerStore) -> None:
         now = time.monotonic()
@@ -132,3 +224,17 @@ class LedgerWriter:
 
 def _why(trouble: str) -> str:
     return f": {trouble}" if trouble else ""
+
+
+def _take_over(store: LedgerStore, dead: DeadJournal) -> None:
+    for rows in dead.rows():
+        store.append(rows)
+    dead.remove()
+
+
+def _settlement(held: Reservation, row: LedgerRow) -> tuple[Reservation, Amounts]:
+    """Return a reservation with what its request has used, as far as the journal has it."""
+    tokens = row.input + row.cache_read + row.cache_write + row.output
+    least = held.least
+    used = Amounts(0, max(tokens, least.tokens), max(row.cost or 0, least.dollars))
+    return held, used

@@ -1,8 +1,10 @@
 """Whether a process that shares the store is alive.
 
-A process that writes logs holds a lease in the store and renews it; the lease ends soon after the
-process was killed, on whatever machine. On the same machine the process id shows that at once. A
-process is alive while it has a lease and, on the same machine, its process id exists.
+A process that writes logs holds a lease in the store and renews it. The lease is long, because a busy
+machine may delay a renewal, and a process that is taken for dead is answered for a second time. A
+killed process is found sooner: on the same machine by its process id, on another one by its
+connection to the store's server, which ends with it. So the lease decides only where a whole machine
+or its network is gone.
 """
 
 import asyncio
@@ -16,16 +18,22 @@ import msgspec
 
 from toolbridge.store.interface import Store
 
-LEASE = 2.0
+LEASE = 10.0
 """Seconds for which a lease lives without renewal: longer than a busy machine delays one."""
 _RENEWALS = 5
 """Renewals of a lease before it would end."""
+_CHANGES = 0.1
+"""Seconds after which a new connection is in the lease."""
+_GRACE = 0.3
+"""Seconds for which a process may be without its connection, while it connects again."""
 _SCOPE = "processes"
 
 
 class _Lease(msgspec.Struct, frozen=True):
     machine: str
     pid: int
+    connection: str = ""
+    """Its connection to the server of the store; empty if there is none."""
 
 
 _lease = msgspec.msgpack.Decoder(_Lease)
@@ -38,6 +46,7 @@ class Presence:
         self._store = store
         self.id = secrets.token_hex(8)
         """The name of this process in the store."""
+        self._connection = ""
         self._working = 0
         self._written: asyncio.Task[None] | None = None
         """The first write of the lease, before which nothing may refer to this process."""
@@ -58,23 +67,35 @@ class Presence:
         """Return whether the process of this name runs."""
         if process == self.id:
             return True
-        found = await self._store.get(_SCOPE, process)
-        if found is None:
-            return False
-        try:
-            lease = _lease.decode(found)
-        except msgspec.MsgspecError:  # of another version
+        lease = await self._lease_of(process)
+        if lease is None or lease.machine == _machine():
+            return lease is not None and _runs(lease.pid)
+        if not lease.connection or await self._store.is_connected(lease.connection):
             return True
-        return lease.machine != _machine() or _runs(lease.pid)
+        await asyncio.sleep(_GRACE)
+        return await self._lease_of(process) not in {None, lease}
+
+    async def _lease_of(self, process: str) -> _Lease | None:
+        found = await self._store.get(_SCOPE, process)
+        try:
+            return None if found is None else _lease.decode(found)
+        except msgspec.MsgspecError:  # of another version: the lease alone decides
+            return _Lease("", 0)
 
     async def _keep(self) -> None:
+        loop = asyncio.get_running_loop()
+        renewed = loop.time()
         while self._working > 0:
-            await asyncio.sleep(LEASE / _RENEWALS)
-            await self._renew()
+            await asyncio.sleep(min(_CHANGES, LEASE / _RENEWALS))
+            changed = await self._store.connection() != self._connection
+            if changed or loop.time() - renewed >= LEASE / _RENEWALS:
+                await self._renew()
+                renewed = loop.time()
         self._renewing = None
 
     async def _renew(self) -> None:
-        held = msgspec.msgpack.encode(_Lease(_machine(), os.getpid()))
+        self._connection = await self._store.connection()
+        held = msgspec.msgpack.encode(_Lease(_machine(), os.getpid(), self._connection))
         if not await self._store.replace(_SCOPE, self.id, held, held, seconds=LEASE):
             await self._store.put(_SCOPE, self.id, held, seconds=LEASE)
 

@@ -31,6 +31,7 @@ from toolbridge.store.redis_server import RedisServer, RunScript, Value
 
 _Row: TypeAlias = tuple[bytes, bytes, bytes]
 _MOST_UNSETTLED = 20_000
+_IF_HELD = "if held"
 
 
 class RedisBudgets:
@@ -50,7 +51,7 @@ class RedisBudgets:
         except StoreUnavailable:
             # The server may have reserved before its answer was lost.
             given_back = _settlement(reservation, Amounts(), now)
-            self._unsettled.append((_keys(key.id), [*given_back, "if held"]))
+            self._unsettled.append((_keys(key.id), [*given_back, _IF_HELD]))
             raise
         if admitted:
             return reservation
@@ -77,12 +78,15 @@ class RedisBudgets:
         ]
         return bool(admitted), running, states
 
-    async def settle(self, reservation: Reservation, used: Amounts, now: float) -> None:
+    async def settle(
+        self, reservation: Reservation, used: Amounts, now: float, *, only_held: bool = False
+    ) -> None:
         keys, args = _keys(reservation.key), _settlement(reservation, used, now)
+        args.append(_IF_HELD if only_held else "")
         try:
-            await self._server.run(SETTLE, keys, [*args, ""])
+            await self._server.run(SETTLE, keys, args)
         except StoreUnavailable:
-            self._unsettled.append((keys, [*args, ""]))
+            self._unsettled.append((keys, args))
 
     async def _settle_late(self, run: RunScript) -> None:
         while self._unsettled:

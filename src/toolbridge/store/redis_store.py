@@ -18,6 +18,7 @@ import msgspec
 from toolbridge.core.redaction import Redactor
 from toolbridge.store import StoreUnavailable
 from toolbridge.store.database import Bounds
+from toolbridge.store.held_connection import HeldConnection, is_open
 from toolbridge.store.interface import MOST_ENTRIES, READ_BYTES, Numbered
 from toolbridge.store.local_copies import LocalCopies, LocalCopy, mark_of
 from toolbridge.store.log_waiters import LogWaiters
@@ -60,6 +61,7 @@ class RedisStore:
         self._bounds = Bounds(bytes=max(1, size // 2))
         self._local = LocalCopies(Bounds(bytes=min(MEMORY, self._bounds.bytes)))
         self._pending = PendingWrites()
+        self._held = HeldConnection(server.url.text)
         server.on_return.append(self._pending.replay)
         self._waiters = LogWaiters()
         self._blocked = 0
@@ -251,11 +253,21 @@ class RedisStore:
         finally:
             self._blocked -= 1
 
+    async def connection(self) -> str:
+        return await self._held.name()
+
+    async def is_connected(self, name: str) -> bool:
+        try:
+            return await self.server.call(lambda client: is_open(client, name)) is True
+        except StoreUnavailable:
+            return True
+
     async def check(self) -> str:
         await self.server.check()
         return self.trouble
 
     async def close(self) -> None:
+        await self._held.close()
         await self.server.close()
         self._local.close()
         self._thread.shutdown()

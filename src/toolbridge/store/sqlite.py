@@ -106,6 +106,12 @@ class SqliteStore:
                 if await signal.wait(left if self._file is None else min(left, POLL)):
                     version = -1
 
+    async def connection(self) -> str:
+        return ""  # all processes are on this machine, where their ids tell more
+
+    async def is_connected(self, name: str) -> bool:
+        return not name
+
     async def check(self) -> str:
         return await self._run(self._check)
 

@@ -42,8 +42,10 @@ class SqliteBudgets:
         reservation = Reservation(secrets.token_hex(12), key.id, key.limits, most, least)
         return await self._tables.run(lambda c: _reserve(c, key, reservation, now))
 
-    async def settle(self, reservation: Reservation, used: Amounts, now: float) -> None:
-        await self._tables.run(lambda c: _settle(c, reservation, used, now))
+    async def settle(
+        self, reservation: Reservation, used: Amounts, now: float, *, only_held: bool = False
+    ) -> None:
+        await self._tables.run(lambda c: _settle(c, reservation, used, now, only_held=only_held))
 
     async def renew(self, reservations: list[Reservation], now: float) -> None:
         rows = [(now + LEASE, reservation.id) for reservation in reservations]
@@ -110,9 +112,16 @@ def _expire(connection: sqlite3.Connection, key: KeyRecord, now: float) -> None:
 
 
 def _settle(
-    connection: sqlite3.Connection, reservation: Reservation, used: Amounts, now: float
+    connection: sqlite3.Connection,
+    reservation: Reservation,
+    used: Amounts,
+    now: float,
+    *,
+    only_held: bool,
 ) -> None:
     removed = connection.execute("delete from reserved where id = ?", (reservation.id,))
+    if only_held and not removed.rowcount:
+        return
     # The end of the lease has charged tokens and dollars. The request was counted at its begin.
     least = Amounts(tokens=reservation.least.tokens, dollars=reservation.least.dollars)
     charged = used if removed.rowcount else used.less(least)

@@ -1,0 +1,266 @@
+"""The charge of one model request: its reservation, and what its answer has used so far.
+
+`Charges` makes it. The caller calls `fit` for each route that it tries, inside `settling`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
+
+import msgspec
+
+from toolbridge.accounting.spent import spent
+from toolbridge.core.errors import Aborted, ToolbridgeError
+from toolbridge.core.fold import Fold
+from toolbridge.core.messages import Message
+from toolbridge.core.usage import Usage
+from toolbridge.policy.limits import DEFAULT_OUTPUT
+from toolbridge.routing.models import Route
+from toolbridge.routing.pricing import priced
+from toolbridge.store.budgets import Reservation
+from toolbridge.store.keys import KeyRecord
+from toolbridge.store.ledger import LedgerRow
+
+
+class ChargedRequest(Protocol):
+    """What a charge is for: the log entry of a request."""
+
+    def finish(self, message: Message, estimated: bool) -> None:  # noqa: FBT001  as `Entry` has it
+        """Take the answer with its usage."""
+
+    def row_so_far(self, message: Message, *, estimated: bool) -> LedgerRow:
+        """Return the row of the ledger if the request ended now."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """The size of a request: its prompt, and the most that its answer may have."""
+
+    prompt: int
+    max_tokens: int | None = None
+    answers: int = 1
+
+    def output(self, route: Route) -> int:
+        """Return the most output tokens; a bounded default where the request has no limit."""
+        known = route.target.max_output
+        most = self.max_tokens or min(known or DEFAULT_OUTPUT, DEFAULT_OUTPUT)
+        return (min(most, known) if known else most) * self.answers
+
+
+class RowJournal(Protocol):
+    """Keeps the rows of running requests for the case that the process is killed."""
+
+    def note(self, row: LedgerRow, held: Reservation | None) -> None: ...
+
+
+class ChargeAccount(Protocol):
+    """What a charge needs of `Charges`."""
+
+    @property
+    def journal(self) -> RowJournal | None: ...
+
+    @property
+    def clock(self) -> Callable[[], float]: ...
+
+    async def reserve(self, charge: "Charge", route: Route, asked: Asked) -> None: ...
+
+    async def settle(self, reservation: Reservation, usage: Usage) -> None: ...
+
+    def follow(self, charge: "Charge") -> None: ...
+
+    def leave(self, charge: "Charge") -> None: ...
+
+
+class Charge:
+    """One model request: its reservation, and the answer as far as it was read."""
+
+    def __init__(
+        self, charges: ChargeAccount, key: KeyRecord | None, request: ChargedRequest
+    ) -> None:
+        self._charges = charges
+        self.key = key
+        self._request = request
+        self._at = charges.clock()
+        self._route: Route | None = None
+        """The route that answers; a chain may change it."""
+        self._asked: Asked | None = None
+        self.reservation: Reservation | None = None
+        self.counted = False
+        """Whether the request is counted, by a reservation for this route or another one."""
+        self.reading: Fold | None = None
+        """The answer as far as it was read; the reader sets it."""
+        self.message: Message | None = None
+        """The answer in the end."""
+        self._earlier = Usage()
+        """What earlier requests to the model for the same answer have used; it is settled."""
+        self._refused = False
+        """Whether the key had too little left for a further request to the model."""
+        self._noted: tuple[int, int | None] = (-1, None)
+        """The output tokens and the cost that the journal has."""
+        self._settled = False
+        self._known: tuple[Usage, Usage] | None = None
+        """The last usage without its cost and with it."""
+
+    async def fit(self, route: Route, asked: Asked) -> None:
+        """Reserve for `route`, which is tried now; raise if the key has too little left for it."""
+        await self._charges.reserve(self, route, asked)
+        tried, self._route, self._asked = self._route, route, asked
+        if route is not tried:
+            # The cost is left out: the price list may have to be loaded, and the request waits.
+            self._note(Message(usage=Usage(input=asked.prompt)), estimated=True)
+
+    def leave(self) -> None:
+        """Charge nothing for the route: its answer needs no model."""
+        self._route = self._asked = None
+
+    async def settle(self, message: Message) -> None:
+        """Settle the reservation. Call it before the client gets the end of the answer.
+
+        The client's next request may come at once, and must find the budget settled.
+        """
+        if not self._settled:
+            usage, estimated = self._spent(message)
+            self._note(await self._priced(message, usage), estimated=estimated)
+        await self._settle(message)
+
+    async def _settle(self, message: Message) -> None:
+        self._settled = True
+        await self._settle_reservation(self._last(message)[0])
+
+    async def _settle_reservation(self, usage: Usage) -> None:
+        reservation, self.reservation = self.reservation, None
+        if reservation is not None:
+            used = await self._priced(Message(), usage)
+            await self._charges.settle(reservation, used.usage)
+
+    def _note(self, message: Message, *, estimated: bool) -> None:
+        """Let the journal have what was used so far."""
+        if (journal := self._charges.journal) is not None and self._asked is not None:
+            row = self._request.row_so_far(message, estimated=estimated)
+            self._noted = (row.output, row.cost)
+            # The row has the usage of all passes, and a reservation is for the last one: after
+            # others, the reservation of a killed process ends with its lease.
+            journal.note(row, None if self._earlier.total else self.reservation)
+
+    async def note_so_far(self) -> None:
+        """Let the journal have what was read of the answer, if that is more than it has."""
+        message = self._partial(left=True)
+        if message is None or self._asked is None:
+            return
+        usage, _ = self._spent(message)
+        used = await self._priced(message, usage)
+        if self._settled:  # meanwhile
+            return
+        row = self._request.row_so_far(used, estimated=True)
+        if (row.output, row.cost) != self._noted:
+            self._note(used, estimated=True)
+
+    @asynccontextmanager
+    async def settling(self) -> AsyncIterator[None]:
+        """Settle at the end, whatever happens; the request gets the answer and its usage."""
+        self._charges.follow(self)
+        try:
+            yield
+        except (asyncio.CancelledError, Aborted):
+            await self._close(self._partial(left=True))
+            raise
+        except ToolbridgeError:
+            await self._close(self._partial(left=False))
+            raise
+        except BaseException:
+            await self._close(None)
+            raise
+        else:
+            await self._close(self.message)
+        finally:
+            self._charges.leave(self)
+
+    def _partial(self, *, left: bool) -> Message | None:
+        """Return the answer as far as it was read; None if nothing was used."""
+        if self.message is not None:
+            return self.message
+        read = Message() if self.reading is None else self.reading.message
+        if not left and not spent(read, 0)[0].total and not self._earlier.total:
+            return None
+        if left and not read.usage.input_total:  # the provider has read the prompt
+            usage = msgspec.structs.replace(read.usage, input=self._prompt)
+            read = msgspec.structs.replace(read, usage=usage)
+        return msgspec.structs.replace(read, stop="aborted" if left else "error")
+
+    async def _close(self, message: Message | None) -> None:
+        await self._settle(message or Message())
+        if message is None:
+            return
+        if self._asked is None:
+            self._request.finish(message, False)
+            return
+        usage, estimated = self._spent(message)
+        self._request.finish(await self._priced(message, usage), estimated)
+
+    @property
+    def _prompt(self) -> int:
+        return 0 if self._asked is None else self._asked.prompt
+
+    async def next_pass(self, usage: Usage, asked: Asked) -> None:
+        """Settle a request to the model that was not the last for the answer; reserve the next one.
+
+        Raise if the key has too little left for that.
+        """
+        if self._route is None:
+            return
+        if not usage.input_total:
+            usage = msgspec.structs.replace(usage, input=self._prompt)
+        self._earlier = self._earlier.plus(usage)
+        await self._settle_reservation(usage)
+        await self.refit(asked)
+
+    async def refit(self, asked: Asked) -> None:
+        """Reserve for a request to the model that has another size; raise as `fit` does."""
+        if self._route is None:
+            return
+        try:
+            await self.fit(self._route, asked)
+        except ToolbridgeError:
+            self._refused = True
+            raise
+
+    def _last(self, message: Message) -> tuple[Usage, bool]:
+        """Return the usage of the last request to the model, and whether it is estimated."""
+        usage, estimated = spent(message, self._prompt)
+        early = self._earlier
+        if not early.total:
+            return usage, estimated
+        # The counts of an answer have the output of all requests and the prompt of the last one.
+        output = max(usage.output - early.output, 0)
+        if self._refused or (estimated and not output and message.stop != "aborted"):
+            return Usage(), estimated  # it failed before it began
+        last = msgspec.structs.replace(
+            usage, output=output, reasoning=max(usage.reasoning - early.reasoning, 0)
+        )
+        if not estimated:
+            return last, False
+        prompt = {"input": self._prompt, "cache_read": 0, "cache_write": 0, "cache_write_long": 0}
+        return msgspec.structs.replace(last, **prompt), True
+
+    def _spent(self, message: Message) -> tuple[Usage, bool]:
+        """Return the usage of all requests to the model, and whether it is estimated."""
+        usage, estimated = self._last(message)
+        return usage.plus(self._earlier), estimated
+
+    async def _priced(self, message: Message, usage: Usage) -> Message:
+        if self._route is None:
+            return msgspec.structs.replace(message, usage=usage)
+        if self._known is None or self._known[0] != usage:
+            used = await priced(Message(usage=usage), self._route, self._at)
+            self._known = (usage, used.usage)
+        return msgspec.structs.replace(message, usage=self._known[1])
+
+
+class InnerCharges(Protocol):
+    """Charges the caller for requests to other models that its own request causes."""
+
+    def permit(self, address: str) -> None:
+        """Raise `NotAllowed` if the caller may not use the model."""
+
+    def call(self, route: Route, asked: Asked) -> AbstractAsyncContextManager[Charge]:
+        """Reserve for one request, and settle it at the end of the context."""

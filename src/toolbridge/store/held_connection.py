@@ -1,0 +1,67 @@
+"""A connection to a Redis server that is open for as long as this process runs.
+
+The operating system closes the sockets of a killed process, and the server lists its connections. So
+other machines know at once that the process is gone, and not only when its lease ends.
+"""
+
+import asyncio
+from contextlib import suppress
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from toolbridge.store.redis_scripts import PREFIX
+
+_FIRST = 1.0
+"""Seconds to wait for the first connection."""
+_PAUSE = 0.1
+"""Seconds before the next attempt to connect."""
+_NEVER = f"{PREFIX}:never"
+"""A list that nobody writes: waiting for it shows at once that the connection has ended."""
+
+
+class HeldConnection:
+    """The connection of this process."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._task: asyncio.Task[None] | None = None
+        self._opened = asyncio.Event()
+        self._id = ""
+
+    async def name(self) -> str:
+        """Return the server's number of the connection; empty while there is none."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._hold())
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._opened.wait(), _FIRST)
+        return self._id
+
+    async def _hold(self) -> None:
+        while True:
+            with suppress(RedisError, OSError):
+                async with Redis.from_url(
+                    self._url, single_connection_client=True, socket_keepalive=True, protocol=2
+                ) as client:
+                    self._id = str(await client.client_id())
+                    self._opened.set()
+                    await client.blpop([_NEVER], 0)
+            self._id = ""
+            await asyncio.sleep(_PAUSE)
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+
+async def is_open(client: Redis, name: str) -> bool:
+    """Return whether the server has this connection; true if it does not answer that."""
+    try:
+        found = await client.client_list(client_id=[name])
+    except ResponseError:  # before Redis 6.2, or not permitted
+        try:
+            found = await client.client_list()
+        except ResponseError:
+            return True
+    return any(str(one["id"]) == name for one in found)
