@@ -1,5 +1,6 @@
 """Encrypted nodes in the configuration: what is refused at the start, and where the key may be."""
 
+import logging
 import re
 import subprocess
 import sys
@@ -13,7 +14,14 @@ from toolbridge.core.errors import ConfigError
 from toolbridge.node.protocol.encryption import Secret
 from toolbridge.node.settings import NodeSettings
 from toolbridge.routing.models import ModelRoutes
-from toolbridge.routing.nodes import _Waits, ledger_dir, open_node, read_key, short_name
+from toolbridge.routing.nodes import (
+    _Waits,
+    ledger_dir,
+    log_payments,
+    open_node,
+    read_key,
+    short_name,
+)
 from toolbridge.upstream.http import Upstream
 
 KEY = "c3" * 32
@@ -173,3 +181,20 @@ async def test_a_node_is_not_asked_again_unless_that_is_wished(given, retries):
     there = model_routes(ProviderConfig(api="node", node=DIRECT, **given))
     await there.discover()
     assert (await there.route("claude-opus-5")).retries == retries
+
+
+def test_payments_are_logged_once_and_printable(capsys):
+    log = logging.getLogger("toolbridge.node")
+    before = (log.handlers, log.level, log.propagate)
+    log.handlers = []
+    try:
+        log_payments()
+        log_payments()
+        log.info("paid to %s", "host\x1b[2J")
+        log.debug("not shown")
+    finally:
+        log.handlers, log.level, log.propagate = before
+    shown = capsys.readouterr().err
+    assert shown.count("paid to host") == shown.count("\n") == 1
+    assert shown.startswith("toolbridge: paid")
+    assert "\x1b" not in shown

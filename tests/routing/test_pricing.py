@@ -44,7 +44,9 @@ async def test_the_prices_of_a_route():
     listed = await rates_of(route(), AT)
     assert listed is not None
     assert 0 < listed.input < listed.output
-    assert await rates_of(route(provider="mine", cloud="azure", model="gpt-4o-mini"), AT) is not None
+    assert (
+        await rates_of(route(provider="mine", cloud="azure", model="gpt-4o-mini"), AT) is not None
+    )
     assert await rates_of(route(model="no-such-model", provider="mine"), AT) is None
     assert await rates_of(route(LOCAL), AT) is None
     assert await rates_of(route(LOCAL, settings=GIVEN), AT) == Rates(1.0, 2.0)

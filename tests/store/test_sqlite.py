@@ -320,3 +320,16 @@ async def test_a_value_that_is_too_large_is_said(capsys):
     assert await store.get("responses/x", "k") is None
     await store.close()
     assert capsys.readouterr().err.count("too large") == 1
+
+
+async def test_a_value_of_exactly_the_bound_is_kept(capsys):
+    store = SqliteStore(size=8000)
+    most = store._memory_bounds.largest - 17  # the mark
+    await store.put("responses/x", "k", b"x" * most, seconds=60)
+    assert await store.get("responses/x", "k") == b"x" * most
+    assert capsys.readouterr().err == ""
+    for scope in ("responses/x", "responses/y", "events/x"):
+        await store.put(scope, "l", b"x" * (most + 1), seconds=60)
+    await store.close()
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition("(")[2].partition(")")[0] for line in said] == ["responses", "events"]

@@ -134,6 +134,7 @@ async def test_the_connection_goes_to_the_address_that_was_checked(monkeypatch, 
     names = Names(monkeypatch, ["127.0.0.1"], ["10.0.0.1"])
     sock = await open_socket("rebind.example", port, private=True)
     assert (sock.getpeername(), names.asked) == (("127.0.0.1", port), 1)
+    assert sock.gettimeout() == 0, "it does not stop the event loop"
     sock.close()
 
 

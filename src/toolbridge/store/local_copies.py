@@ -28,6 +28,8 @@ class LocalCopies:
 
     def __init__(self, bounds: Bounds) -> None:
         self._database = in_memory(bounds)
+        self.largest = bounds.largest - _SIZE
+        """The maximum size of one value in bytes; its mark needs the rest."""
         self.append = self._database.append
         self.read = self._database.read
         self.drop = self._database.drop

@@ -168,7 +168,7 @@ class SqliteStore:
 
     def _refuse_large(self, scope: str, value: bytes) -> None:
         kind = scope.partition("/")[0]
-        if len(value) > self._memory_bounds.largest and kind not in self._too_large:
+        if len(value) > self._memory.largest and kind not in self._too_large:
             self._too_large.add(kind)
             notice(f"a value of {len(value)} bytes ({kind}) is too large to be kept in memory")
 

@@ -1,0 +1,177 @@
+"""A request on its way to a provider, and the events of an answer on their way to the client."""
+
+from msgspec.structs import replace
+from tests.tables import every_row
+
+from toolbridge import codecs
+from toolbridge.core import events as ev
+from toolbridge.core.codec import Outgoing, Target
+from toolbridge.core.ids import SeenIds
+from toolbridge.core.messages import Call, Request, Sampling, Text, Think, Tool, ToolChoice, Turn
+from toolbridge.translate import (
+    AnswerStages,
+    EveryChoice,
+    PreparedRequest,
+    Renamer,
+    RequestOptions,
+    answer_id,
+    answer_stages,
+    plan,
+)
+
+CODEC = codecs.load("openai_chat")
+TOOL = Tool("look", "Looks", {"type": "object", "properties": {}})
+PLAIN = Request("m", turns=(Turn("user", (Text("Hi"),)),))
+TARGET = Target(model="m", provider="p")
+
+
+def planned(request, target=TARGET, codec=CODEC, **options):
+    return plan(request, codec, target, RequestOptions(**options))
+
+
+def lost(ready):
+    return [str(loss) for loss in ready.losses]
+
+
+@every_row(
+    ("choice", "sent", "losses"),
+    [
+        (ToolChoice(), None, []),
+        (ToolChoice("named", ("look",)), {"type": "function", "function": {"name": "look"}}, []),
+        (ToolChoice("named", ("gone", "too")), None, ["tool_choice: there is no tool 'gone, too'"]),
+    ],
+)
+def test_a_choice_of_a_tool_that_is_not_offered_is_lost(choice, sent, losses):
+    ready = planned(replace(PLAIN, tools=(TOOL,), tool_choice=choice))
+    assert ready.outgoing.body.get("tool_choice") == sent
+    assert lost(ready) == losses
+    without = planned(replace(PLAIN, tools=(TOOL,), tool_choice=choice), codec=None)
+    assert lost(without) == losses
+    assert without.request.tool_choice == (choice if not losses else ToolChoice())
+
+
+def test_a_target_without_tools_gets_them_in_its_prompt():
+    request = replace(PLAIN, tools=(TOOL,))
+    native = planned(request)
+    assert (native.tool_mode, "tools" in native.outgoing.body) == ("native", True)
+    told = planned(request, replace(TARGET, capabilities=frozenset()))
+    assert (told.tool_mode, "tools" in told.outgoing.body) == ("prompt", False)
+    assert told.tools == request.tools
+    assert [str(loss).partition(":")[0] for loss in told.losses] == ["tools"]
+
+
+@every_row(
+    ("asked", "most", "limit", "losses"),
+    [
+        (None, 0, None, []),
+        (50, 0, 50, []),
+        (50, 50, 50, []),
+        (51, 50, 50, ["max_tokens: lowered from 51 to 50: this model writes at most 50 tokens"]),
+    ],
+)
+def test_the_limit_of_tokens_is_one_that_the_model_accepts(asked, most, limit, losses):
+    ready = planned(replace(PLAIN, max_tokens=asked), replace(TARGET, max_output=most))
+    assert ready.request.max_tokens == limit
+    assert lost(ready) == losses
+
+
+def test_a_limit_is_left_out_where_the_target_needs_none():
+    target = replace(TARGET, max_output=50, limits_only=True)
+    assert planned(PLAIN, target).request.max_tokens is None
+    assert planned(replace(PLAIN, max_tokens=60), target).request.max_tokens == 50
+
+
+@every_row(
+    ("quirks", "think", "roles"),
+    [
+        ({"prefill": True}, Think(), ["user", "assistant"]),
+        ({"prefill": True}, Think("off"), ["user", "assistant"]),
+        ({"prefill": True}, Think("on", budget=2000), ["user", "assistant", "user"]),
+        ({}, Think(), ["user", "assistant", "user"]),
+    ],
+)
+def test_a_model_may_continue_the_last_message(quirks, think, roles):
+    turns = (*PLAIN.turns, Turn("assistant", (Text("So"),)))
+    request = replace(PLAIN, turns=turns, think=think, max_tokens=9000)
+    ready = planned(request, replace(TARGET, quirks=quirks), codecs.load("anthropic"))
+    assert [message["role"] for message in ready.outgoing.body["messages"]] == roles
+
+
+# ── answers ──────────────────────────────────────────────────────────────────
+
+READY = PreparedRequest(Outgoing("", {}), PLAIN, (), {})
+STARTED = ev.Started("chatcmpl-1", "m")
+
+
+def stages(request=PLAIN, ready=READY, **options):
+    return answer_stages(request, ready, model="m", seed=b"x", **options)
+
+
+def test_an_answer_has_an_id_of_its_own_unless_the_one_that_came_is_new():
+    own = answer_id(b"x")
+    assert stages(dialect="off").feed(STARTED) == [replace(STARTED, id=own)]
+    seen = SeenIds()
+    for expected in ("chatcmpl-1", own):
+        one = stages(dialect="off")
+        one.seen = seen
+        assert one.feed(STARTED) == [replace(STARTED, id=expected)]
+    nameless = stages(dialect="off")
+    nameless.seen = seen
+    assert nameless.feed(replace(STARTED, id="")) == [replace(STARTED, id=own)]
+    assert AnswerStages([], ()).feed(STARTED) == [STARTED]
+
+
+def test_names_of_tools_are_the_clients():
+    renamer = Renamer({"a_b": "a.b"})
+    call = Call("c", "a_b")
+    assert renamer.feed(ev.CallStart(0, "c", "a_b")) == [ev.CallStart(0, "c", "a.b")]
+    assert renamer.feed(ev.CallEnd(0, call)) == [ev.CallEnd(0, replace(call, name="a.b"))]
+    assert renamer.feed(ev.CallStart(0, "c", "other")) == [ev.CallStart(0, "c", "other")]
+    assert renamer.feed(ev.TextStart(0)) == [ev.TextStart(0)]
+    assert renamer.close() == []
+
+
+def test_an_answer_ends_at_a_stop_sequence_that_the_target_does_not_know():
+    one = stages(ready=replace(READY, stops=("END",)))
+    events = one.feed_all([STARTED, ev.TextStart(0), ev.TextDelta(0, "a END b")])
+    assert one.done
+    assert [e.text for e in events if isinstance(e, ev.TextDelta)] == ["a "]
+    assert isinstance(events[-1], ev.Finished)
+    assert not stages().done
+
+
+def test_the_end_of_an_answer_is_reported():
+    ends = []
+    request = replace(PLAIN, tools=(TOOL,))
+    one = stages(request, replace(READY, tools=(TOOL,)))
+    one.on_finish = lambda end, broken: ends.append((end.reason, broken))
+    one.feed_all([STARTED, ev.TextStart(0), ev.TextEnd(0, Text("a"))])
+    assert ends == []
+    one.feed_all([ev.Finished("end")])
+    assert ends == [("end", False)]
+
+
+def test_each_of_several_answers_has_its_own_stages():
+    made = []
+
+    def stages_of(choice):
+        made.append(choice)
+        return Renamer({"a": f"name{choice}"})
+
+    every = EveryChoice(stages_of)
+    start = ev.CallStart(0, "c", "a")
+    assert every.feed(start) == [ev.CallStart(0, "c", "name0")]
+    for choice in (1, 2, 1):
+        found = every.feed(ev.Alternative(choice, start))
+        assert found == [ev.Alternative(choice, ev.CallStart(0, "c", f"name{choice}"))]
+    assert made == [0, 1, 2]
+    several = stages(replace(PLAIN, sampling=Sampling(n=2)), dialect="off")
+    assert several.feed(STARTED)[0].id == answer_id(b"x")
+
+
+def test_with_the_dialect_off_text_stays_text():
+    think = [STARTED, ev.TextStart(0), ev.TextDelta(0, "<think>a</think>b"), ev.TextEnd(0, Text("<think>a</think>b"))]  # fmt: skip
+    off = stages(dialect="off").feed_all([*think])
+    assert off[1:] == think[1:]
+    read = stages().feed_all([*think])
+    assert any(isinstance(event, ev.ThinkingStart) for event in read)
