@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import queue
 import re
 import threading
 import time
@@ -64,31 +65,23 @@ class Forwarding:
 
 @contextmanager
 def forwarding(mock, **faults):
-    gateway = Forwarding(mock.port, **faults)
-    loop, ready, ports = asyncio.new_event_loop(), threading.Event(), []
+    gateway, started = Forwarding(mock.port, **faults), queue.Queue()
 
-    async def begin():
+    async def serve():
         server = await asyncio.start_server(gateway.serve, "127.0.0.1", 0)
-        ports.append(server.sockets[0].getsockname()[1])
-        ready.set()
-        return server
-
-    def run():
-        server = loop.run_until_complete(begin())
-        loop.run_forever()
+        ended = asyncio.Event()
+        port = server.sockets[0].getsockname()[1]
+        started.put((port, asyncio.get_running_loop(), ended))
+        await ended.wait()
         server.close()
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0))
-        loop.close()
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    assert ready.wait(30)
+    port, loop, ended = started.get(timeout=30)
     try:
-        yield gateway, Server("forwarding", [], ports[0], path="/api/chat", model="m")
+        yield gateway, Server("forwarding", [], port, path="/api/chat", model="m")
     finally:
-        loop.call_soon_threadsafe(loop.stop)
+        loop.call_soon_threadsafe(ended.set)
         thread.join(30)
 
 
