@@ -85,22 +85,30 @@ def forwarding(mock, **faults):
         thread.join(30)
 
 
-@pytest.mark.parametrize("name", ["whole", "stream", "writes", "burst", "sized", "paced"])
+SCENARIOS = {
+    "whole": scenarios.whole(15),
+    "stream": scenarios.stream(0),
+    "writes": scenarios.writes(0),
+    "burst": scenarios.burst,
+    "sized": scenarios.sized(48),
+}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize(
     ("path", "expect"), [("/api/chat", '"done":true'), ("/v1/chat/completions", "[DONE]")]
 )
 def test_right_answers_are_not_counted_as_wrong(mock, name, path, expect):
-    run = {
-        "whole": scenarios.whole(15),
-        "stream": scenarios.stream(0),
-        "writes": scenarios.writes(0),
-        "burst": scenarios.burst,
-        "sized": scenarios.sized(48),
-        "paced": scenarios.paced,
-    }[name]
-    found = run(mock, direct(mock, path, expect), SMALL)
+    found = SCENARIOS[name](mock, direct(mock, path, expect), SMALL)
     assert found["bad"] == 0
     assert found["cost"] > 0
+
+
+def test_paced_streams_are_all_complete(mock):
+    found = scenarios.paced(mock, direct(mock), SMALL)
+    assert found["bad"] == 0
+    # The median is below the time between two chunks: they were not collected.
+    assert found["one_way_us"] < 200_000
 
 
 def test_chunks_that_are_lost_are_wrong_answers(mock):
