@@ -87,10 +87,10 @@ OTHER_BARS = (
     _stall(311, "same_ms", "same session", 4, 2),
     _stall(600, "cold_ms", "cold", 10, 5),
     _stall(600, "same_ms", "same session", 6, 5),
+    Bar("the same through nginx, 600 KB: the delay of the machine", ("gateway", "API", "stall, 600 KB", "nginx", "cold_ms"), " ms"),
     Bar("memory for four slow readers", ("gateway", "API", "slow readers", "toolbridge", "growth_mb"), " MB", 4, 2),
     Bar("disconnections that reach the model server", ("gateway", "API", "cancel", "toolbridge", "reached"), " of 1", 1, higher_is_better=True),
     Bar("time until they do", ("gateway", "API", "cancel", "toolbridge", "delay_us"), " µs"),
-    Bar("memory of one of 1,000 streams", ("gateway", "API", "paced streams, per chunk", "toolbridge", "kb_per_stream"), " KB"),
 )  # fmt: skip
 START_BARS = (
     _start("idle memory", "idle_mb", " MB", 38, 30),

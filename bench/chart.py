@@ -1,7 +1,7 @@
 """Draws the result of a run as an SVG image, without a library.
 
 The first part has a bar for each ratio to nginx, with lines at its two limits; the second has the CPU
-of a stream through each gateway on a logarithmic axis.
+of a stream through each gateway. Both axes are logarithmic: the figures differ by hundreds.
 """
 
 import math
@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 from bench import bars
 
 _WIDTH, _LEFT, _ROW, _BAR = 820, 300, 30, 11
-_AXIS = _WIDTH - _LEFT - 90
+_AXIS = _WIDTH - _LEFT - 130
 _TEXT, _FAINT, _PAPER = "#1c2430", "#5b6675", "#ffffff"
 _COLORS = {"ollama": "#3b6fb6", "openai_chat": "#8fb3e0"}
 _MUST, _BEYOND = "#c0392b", "#2e8b57"
@@ -20,19 +20,25 @@ def chart(result: dict) -> str:
     """Return the image of a result."""
     rows = [(bar, bar.values(result)) for bar in bars.NGINX_BARS]
     rows = [(bar, values) for bar, values in rows if any(value for value in values)]
-    most = max((value for _, values in rows for value in values if value), default=1.0)
-    parts = [_text(20, 34, "CPU as a ratio to nginx that forwards the same bytes", size=16)]
+    most = max((value for _, values in rows for value in values if value), default=10.0)
+    parts = [
+        _text(20, 34, "CPU as a ratio to nginx that forwards the same bytes (logarithmic)", size=16)
+    ]
     parts += _legend(54)
     y = 84
     for bar, values in rows:
-        parts += _ratio_row(bar, values, y, _AXIS / most)
+        parts += _ratio_row(bar, values, y, most)
         y += _ROW
     if peers := _peer_costs(result):
-        parts.append(_text(20, y + 34, "CPU of a stream, logarithmic", size=16))
+        parts.append(
+            _text(
+                20, y + 34, "CPU of a stream, and as a ratio to toolbridge (logarithmic)", size=16
+            )
+        )
         y += 54
-        scale = _AXIS / math.log10(max(peers.values()) / min(peers.values()) * 2)
+        least, most = min(peers.values()) / 2, max(peers.values())
         for name, cost in peers.items():
-            width = math.log10(cost / min(peers.values()) * 2) * scale
+            width = _length(cost / least, most / least)
             parts += _peer_row(name, cost, y, width, cost / peers["toolbridge"])
             y += 24
     height = y + 20
@@ -41,6 +47,11 @@ def chart(result: dict) -> str:
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view}>'
     paper = f'<rect {size} rx="8" fill="{_PAPER}" stroke="#d5dbe3"/>'
     return "\n".join([head, paper, *parts, "</svg>", ""])
+
+
+def _length(value: float, most: float) -> float:
+    """Return the length of a value on a logarithmic axis from 1 to `most`."""
+    return max(2.0, math.log10(max(1.0, value)) / math.log10(most) * _AXIS)
 
 
 def _legend(y: int) -> list[str]:
@@ -54,17 +65,18 @@ def _legend(y: int) -> list[str]:
     return drawn
 
 
-def _ratio_row(bar: bars.Bar, values: list, y: int, scale: float) -> list[str]:
+def _ratio_row(bar: bars.Bar, values: list, y: int, most: float) -> list[str]:
     drawn = [_text(20, y + 15, bar.name)]
     for number, (value, color) in enumerate(zip(values, _COLORS.values(), strict=True)):
         if value:
             top = y + 1 + number * (_BAR + 1)
-            drawn.append(_rect(_LEFT, top, value * scale, _BAR, color))
+            width = _length(value, most)
+            drawn.append(_rect(_LEFT, top, width, _BAR, color))
             label = f"{value:.1f}×"
-            drawn.append(_text(_LEFT + value * scale + 5, top + 10, label, fill=_FAINT, size=11))
+            drawn.append(_text(_LEFT + width + 8, top + 10, label, fill=_FAINT, size=11))
     for limit, color in ((bar.must, _MUST), (bar.beyond, _BEYOND)):
         if limit is not None:
-            drawn.append(_rect(_LEFT + limit * scale - 1, y - 1, 2, 2 * _BAR + 5, color))
+            drawn.append(_rect(_LEFT + _length(limit, most) - 1, y - 1, 2, 2 * _BAR + 5, color))
     return drawn
 
 

@@ -24,7 +24,7 @@ RESULT = native.OUT / "result.json"
 ROOT = Path(__file__).parents[1]
 
 
-def about(size: plan.Size, load_before: float) -> dict:
+def about(size: plan.Size, rounds: int, load_before: float) -> dict:
     """Return where and when the figures were measured."""
     nginx = subprocess.run("nginx -v", shell=True, capture_output=True, text=True, check=False,
                            env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin"})  # fmt: skip
@@ -37,10 +37,10 @@ def about(size: plan.Size, load_before: float) -> dict:
         "cores": os.cpu_count(),
         "memory_gb": round(memory),
         "processor": processor(),
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "system": f"{platform.system()} {platform.machine()}",
         "load_before": round(load_before, 1),
         "load_after": round(os.getloadavg()[0], 1),
-        "rounds": size.rounds,
+        "rounds": rounds,
         "quick": size is plan.QUICK,
         "versions": {
             "toolbridge": f"{version('toolbridge')} ({commit.stdout.strip() or 'no commit'})",
@@ -77,8 +77,11 @@ def main() -> int:
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     for part in args.parts or ["gateway"]:
         before = os.getloadavg()[0]
-        found = plan.gateway(size, args.only) if part == "gateway" else plan.with_peers(size)
-        result[part] = {"about": about(size, before), **found}
+        if part == "gateway":
+            found, rounds = plan.gateway(size, args.only), size.rounds
+        else:
+            found, rounds = plan.with_peers(size), size.long_rounds
+        result[part] = {"about": about(size, rounds, before), **found}
     if "peers" in args.parts:
         result["peers"]["about"]["versions"] |= peers.versions()
     if not args.only:

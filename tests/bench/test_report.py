@@ -96,6 +96,10 @@ def test_the_chart_is_an_image_with_a_bar_for_each_figure():
     width = float(drawn.get("width"))
     for box in drawn.iter("{http://www.w3.org/2000/svg}rect"):
         assert float(box.get("x", 0)) + float(box.get("width")) <= width
+    for text in drawn.iter("{http://www.w3.org/2000/svg}text"):
+        # A letter is narrower than its size.
+        long = len(text.text) * float(text.get("font-size")) * 0.6
+        assert float(text.get("x")) + long <= width, text.text
 
 
 def test_a_chart_without_peers_or_figures_is_an_image_too():
