@@ -163,6 +163,8 @@ class Load:
                         return "left", events
         except aiohttp.ClientError:
             self.unsure[mark] += 1
+            self.broken.add(mark)
+            return "lost", events
         text = b"".join(events[-2:])
         if b"[DONE]" in text:
             return "whole", events
