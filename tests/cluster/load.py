@@ -164,12 +164,9 @@ class Load:
         except aiohttp.ClientError:
             self.unsure[mark] += 1
             self.broken.add(mark)
-            return "lost", events
-        text = b"".join(events[-2:])
-        if b"[DONE]" in text:
-            return "whole", events
-        self.broken.add(mark)
-        return ("stopped" if STOPPED in text else "lost"), events
+            # The answer of a killed gateway is closed with an error, and without a clean end.
+            return ("stopped" if events and STOPPED in events[-1] else "lost"), events
+        return ("whole" if b"[DONE]" in events[-1] else "lost"), events
 
 
 async def _events(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
