@@ -36,8 +36,10 @@ class RedisProcess:
 
     password = "a-pass/word:1"
 
-    def __init__(self, *, durable: bool = True) -> None:
+    def __init__(self, *, durable: bool = True, tls: tuple[Path, Path] | None = None) -> None:
         self._durable = durable
+        self._tls = tls
+        """The certificate chain and its key, for a server that accepts only TLS."""
         self.folder = Path(tempfile.mkdtemp(prefix="tb-redis-"))
         self.port = free_port()
         self.socket = self.folder / "s"
@@ -46,7 +48,8 @@ class RedisProcess:
 
     @property
     def url(self) -> str:
-        return f"redis://:a-pass%2Fword%3A1@127.0.0.1:{self.port}/0"
+        scheme = "rediss" if self._tls else "redis"
+        return f"{scheme}://:a-pass%2Fword%3A1@127.0.0.1:{self.port}/0"
 
     @property
     def pid(self) -> int:
@@ -55,7 +58,7 @@ class RedisProcess:
     def start(self) -> None:
         self._process = subprocess.Popen(
             [
-                *(redis_program(), "--port", str(self.port), "--bind", "127.0.0.1"),
+                *(redis_program(), *self._port(), "--bind", "127.0.0.1"),
                 *("--unixsocket", str(self.socket), "--dir", str(self.folder)),
                 *("--requirepass", self.password, "--appendonly", "yes"),
                 *("--appendfsync", "always" if self._durable else "everysec"),
@@ -64,6 +67,13 @@ class RedisProcess:
             stdout=subprocess.DEVNULL,
         )
         _until_open(self.port)
+
+    def _port(self) -> list[str]:
+        if self._tls is None:
+            return ["--port", str(self.port)]
+        chain, key = map(str, self._tls)
+        files = ["--tls-cert-file", chain, "--tls-key-file", key, "--tls-ca-cert-file", chain]
+        return ["--port", "0", "--tls-port", str(self.port), "--tls-auth-clients", "no", *files]
 
     def kill(self) -> None:
         self._process.kill()

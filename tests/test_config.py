@@ -174,6 +174,17 @@ def test_negative_rates_and_empty_addresses_are_rejected(tmp_path, text, fault):
         config.load(file, env={})
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("TOOLBRIDGE_THINKING", "maybe"), ("TOOLBRIDGE_LOG", "loud"), ("TOOLBRIDGE_WORKERS", "0")],
+)
+def test_a_wrong_variable_is_not_blamed_on_the_file(tmp_path, variable, value):
+    file = tmp_path / "toolbridge.toml"
+    file.write_text("port = 3000\n")
+    with pytest.raises(ConfigError, match=f"^{variable}: "):
+        config.load(file, env={variable: value})
+
+
 def test_a_wrong_flag_is_not_blamed_on_the_file(tmp_path):
     file = tmp_path / "toolbridge.toml"
     file.write_text("port = 3000\n")

@@ -25,6 +25,7 @@ from toolbridge.environment import (
     models_from,
     secret,
     settings_from,
+    variables_from,
 )
 from toolbridge.map_settings import MapValue, follow_map
 from toolbridge.policy.routing_rules import RoutingRule
@@ -301,8 +302,11 @@ def _read_values(
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     model = given.pop("model", None)
     _check_alone(given, "the command line")
+    set_by_variables = settings_from(env)
+    for name, variable in variables_from(env).items():
+        _check_alone({name: set_by_variables[name]}, variable)
     _check_key(values, env, given, str(source.path))
-    values |= settings_from(env) | given
+    values |= set_by_variables | given
     shown = str(source.path or "the environment or the command line")
     _rename_old(values, shown)
     _check_tables(values, shown)

@@ -34,10 +34,7 @@ _MODELS = {
 def settings_from(env: Mapping[str, str]) -> dict[str, object]:
     """Return the settings that variables set; raise `ConfigError` for a bad number."""
     values: dict[str, object] = {}
-    for name, variables in _SETTINGS.items():
-        variable = next((v for v in variables if env.get(v)), None)
-        if variable is None:
-            continue
+    for name, variable in variables_from(env).items():
         value = env[variable]
         if name in _NUMBERS:
             most, what = _NUMBERS[name]
@@ -47,6 +44,12 @@ def settings_from(env: Mapping[str, str]) -> dict[str, object]:
         else:
             values[name] = value
     return values
+
+
+def variables_from(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that variables set, each with the variable that counts."""
+    found = {name: next((v for v in all if env.get(v)), "") for name, all in _SETTINGS.items()}
+    return {name: variable for name, variable in found.items() if variable}
 
 
 def empty_key_variable(env: Mapping[str, str]) -> str:

@@ -316,6 +316,8 @@ def test_init_writes_a_file_that_doctor_likes(env, tmp_path):
         ('key = "$NOT_SET"', "key: the variable $NOT_SET is not set"),
         ('[map]\ndefault = "ollama/m"', "Ollama at 127.0.0.1:1 refused the connection"),
         ('[map]\ndefault = "opnai/m"', "map.default: there is no provider 'opnai'; did you mean 'openai'?"),
+        ('[models."opnai/m"]\nwindow = 9000', "models.opnai/m: there is no provider 'opnai'; did you mean 'openai'?"),
+        ('[models."typo/x"]\nwindow = 9000\n[providers.mine]\napi = "ollama"\nurl = "http://127.0.0.1:1"', "there is no provider 'typo'; providers are mine, anthropic"),
         ('[map]\ndefault = "openai/m"', "openai needs a key, and $OPENAI_API_KEY is not set"),
         ('[providers.x]\napi = "ollama"\nurl = "127.0.0.1:1"', "providers.x: needs `url`"),
         ('[providers.x]\napi = "ollama"\nurl = "http://127.0.0.1:1"', "there is no default model"),
@@ -326,6 +328,18 @@ def test_doctor_finds_what_is_wrong(env, tmp_path, configure, text, words):
     done = run(env, "doctor", cwd=tmp_path)
     assert done.returncode == 1
     assert words in done.stdout.decode()
+
+
+def test_doctor_names_a_wrong_variable(env, tmp_path, configure):
+    configure("port = 3000")
+    done = run(env | {"TOOLBRIDGE_PORT": "abc"}, "doctor", cwd=tmp_path)
+    assert "configuration: TOOLBRIDGE_PORT: must be a port number" in done.stdout.decode()
+    assert "→ correct the variable" in done.stdout.decode()
+
+
+def test_a_model_of_local_may_have_settings_without_it(env, tmp_path, configure):
+    configure('[models."local/qwen"]\nwindow = 9000')
+    assert run(env, "models", cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 from tests.raw_http import connect, read_all
@@ -451,3 +451,27 @@ async def test_an_answer_that_is_too_large_is_kept_in_part_and_says_so():
         # The key is free, as the answer cannot be repeated.
         again = await Asker(url, "anthropic", stream=True, **KEY).reply()
         assert b"answer 2" in again.body
+
+
+async def test_a_repeat_that_knows_of_the_claim_before_the_first_request_does_is_attached(
+    monkeypatch,
+):
+    """The answers of a server to two claims may arrive in the other order."""
+    from toolbridge.store.sqlite import SqliteStore
+
+    claims, others = SqliteStore.claim, asyncio.Event()
+
+    async def claim(self, *args, **kwargs):
+        value, new = await claims(self, *args, **kwargs)
+        if new:  # the winner is told last
+            with suppress(TimeoutError):
+                await asyncio.wait_for(others.wait(), 0.5)
+        others.set()
+        return value, new
+
+    monkeypatch.setattr(SqliteStore, "claim", claim)
+    async with paced() as (url, model):
+        await model.allow()
+        asked = [Asker(url, "openai_chat", stream=True, **KEY) for _ in range(3)]
+        assert len({(await asker.reply()).body for asker in asked}) == 1
+        assert model.requests == 1

@@ -16,9 +16,11 @@ def spent(message: Message, prompt_tokens: int) -> tuple[Usage, bool]:
     """Return the usage of an answer, and whether it is estimated."""
     reported = message.usage
     ended = message.problem is None and message.stop not in {None, "error", "aborted"}
-    if ended and reported.total:
+    if ended and reported.output:
         return reported, False
     written = sum(_length(one) for one in (message, *message.alternatives))
+    if ended and reported.total and not written:  # an embedding, or an empty answer
+        return reported, False
     if not ended and not written and not reported.total:
         return reported, False  # it failed before it began
     usage = msgspec.structs.replace(

@@ -57,9 +57,11 @@ async def _ask(config: Config, model: str, words: str, args: argparse.Namespace)
             stream=True,
         )
 
+        instead: tuple[Loss, ...] = ()
+
         async def open_attempts(route: Route, tried: Sequence[TriedAddress]) -> AnswerAttempts:
-            if tried:
-                _print_losses((chain_loss(tried, route.address),))
+            nonlocal instead
+            instead = (chain_loss(tried, route.address),) if tried else ()
             named = msgspec.structs.replace(request, model=model or route.address)
             counted = router.admit(named, route)
             return router.attempts(
@@ -68,6 +70,9 @@ async def _ask(config: Config, model: str, words: str, args: argparse.Namespace)
 
         async with aclosing(router.chain(model, open_attempts).events()) as batches:
             async for batch in batches:
+                # Only now is it certain that this model of the chain answers.
+                _print_losses(instead)
+                instead = ()
                 for event in batch:
                     _show(event, as_json=args.json)
 

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -74,8 +75,12 @@ def examine(args: argparse.Namespace) -> Iterator[Finding]:
         config, source = options.load_with_source(args)
         Guard(config, secret(config.key), created_keys(config, os.environ))
     except ToolbridgeError as error:
+        of_variable = re.match(r"[A-Z_]+: ", str(error))
+        fix = "or write a new one: toolbridge init --force"
         yield Finding(
-            False, f"configuration: {error}", "fix it, or write a new one: toolbridge init --force"
+            False,
+            f"configuration: {error}",
+            "correct the variable" if of_variable else f"fix it, {fix}",
         )
         return
     yield Finding(True, f"configuration: {source.path or 'no configuration file'}")

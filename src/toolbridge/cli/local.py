@@ -9,10 +9,9 @@ import msgspec
 from toolbridge import providers
 from toolbridge.cli import state
 from toolbridge.config import Config, ModelConfig
+from toolbridge.routing.providers import LOCAL
 from toolbridge.upstream import weights
 from toolbridge.upstream.local import WINDOW, Engine, LoadedModel
-
-PROVIDER = "local"
 
 
 @contextmanager
@@ -21,7 +20,7 @@ def served(
 ) -> Iterator[Callable[[Config], Config]]:
     """Serve the model file `given`, or SmolLM2 without one; yield what adds it to a configuration."""
     model = Path(given).expanduser() if given else _small()
-    settings = config.models.get(f"{PROVIDER}/{model.stem}", ModelConfig())
+    settings = config.models.get(f"{LOCAL}/{model.stem}", ModelConfig())
     print(f"loading {model.name} …", flush=True)
     engine = Engine(model, window=settings.window or WINDOW)
     try:
@@ -42,7 +41,7 @@ def _small() -> Path:
 
 def configured(config: Config, loaded: LoadedModel, *, default: bool) -> Config:
     """Return `config` with the model as `local/NAME`; the user's settings for it are kept."""
-    address = f"{PROVIDER}/{loaded.name}"
+    address = f"{LOCAL}/{loaded.name}"
     provider_config = msgspec.structs.replace(
         providers.load("llamacpp"), url=f"{loaded.url}/v1", key=""
     )
@@ -56,6 +55,6 @@ def configured(config: Config, loaded: LoadedModel, *, default: bool) -> Config:
     return msgspec.structs.replace(
         config,
         map={**config.map, **({"default": address} if default else {})},
-        providers={**config.providers, PROVIDER: provider_config},
+        providers={**config.providers, LOCAL: provider_config},
         models={**config.models, address: known},
     )

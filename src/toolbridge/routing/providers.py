@@ -30,6 +30,8 @@ from toolbridge.upstream.clouds.models import cloud_quirks
 from toolbridge.upstream.hosts import hostname, is_loopback
 
 DEMO = "demo"
+LOCAL = "local"
+"""The provider of `toolbridge serve --local`, which other commands do not have."""
 OLLAMA = "ollama"
 OLLAMA_PORT = 11434
 _URLS = {"groq": "GROQ_BASE_URL", "vllm": "VLLM_BASE_URL"}
@@ -52,6 +54,7 @@ def find_providers(config: Config, env: Mapping[str, str]) -> dict[str, Provider
         if (url := env.get(variable)) and name not in config.providers:
             found[name] = msgspec.structs.replace(found[name], url=url)
     _check_map(config, found)
+    _check_models(config, found)
     check_rules(config.routes, found)
     _check_dialects(config)
     _check_tool_modes(config)
@@ -104,6 +107,24 @@ def _check_map(config: Config, provider_configs: Mapping[str, ProviderConfig]) -
                     f"there is no provider {provider!r}; did you mean {near[0]!r}?",
                     where=f"map.{name}",
                 )
+
+
+def _check_models(config: Config, provider_configs: Mapping[str, ProviderConfig]) -> None:
+    """Raise for a `[models]` table of a provider that does not exist."""
+    for address in config.models:
+        provider, slash, _ = address.partition("/")
+        if slash and provider not in provider_configs and provider != LOCAL:
+            near = get_close_matches(provider, provider_configs, 1)
+            hint = (
+                f"did you mean {near[0]!r}?"
+                if near
+                else "providers are " + ", ".join(provider_configs)
+            )
+            raise ConfigError(
+                f"there is no provider {provider!r}; {hint}. A model whose own name has a slash is "
+                f'written with its provider: [models."PROVIDER/{address}"]',
+                where=f"models.{address}",
+            )
 
 
 def _check_dialects(config: Config) -> None:

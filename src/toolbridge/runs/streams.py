@@ -85,7 +85,7 @@ class Streams:
         self._live: dict[str, _Live] = {}
         self._ids = Ids(os.urandom(16))
         self._sweeping: asyncio.Task[None] | None = None
-        self._claims = Claims(store, "idempotency", KEPT)
+        self._claims = Claims(store, "idempotency")
         self._presence = Presence(store)
 
     # ── starting ─────────────────────────────────────────────────────────────
@@ -145,7 +145,7 @@ class Streams:
         # The lease comes first: a claim without one is taken for that of a dead process.
         await self._presence.begin()
         try:
-            return await self._claims.claim(owner_of(caller), key, mine, repeated)
+            return await self._claims.claim(owner_of(caller), key, mine, repeated, seconds=KEPT)
         finally:
             self._presence.end()
 

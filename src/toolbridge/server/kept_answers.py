@@ -74,6 +74,7 @@ class KeptAnswers:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._live: dict[str, _LiveAnswer] = {}
+        self._claims = Claims(store, "answer_keys")
         self._presence = Presence(store)
         self._noting: set[asyncio.Task[None]] = set()
 
@@ -101,7 +102,7 @@ class KeptAnswers:
         """Return the answer that a request repeats; None for a new one."""
         if wish.key:
             repeated = partial(self._repeated, owner=owner, wish=wish)
-            return await self._claims(wish).claim(owner, wish.key, claim, repeated)
+            return await self._claims.claim(owner, wish.key, claim, repeated, seconds=wish.keep)
         return await self._left_answer(owner, wish) if wish.retries else None
 
     def _begin(
@@ -139,7 +140,7 @@ class KeptAnswers:
         if not log.ended:
             await log.finish(AnswerEnd())
         if wish.key and not live.is_good:
-            await self._claims(wish).free(live.owner, wish.key, live.claim)
+            await self._claims.free(live.owner, wish.key, live.claim, seconds=wish.keep)
         self._live.pop(id, None)
         self._presence.end()
 
@@ -278,9 +279,6 @@ class KeptAnswers:
 
     def _place(self, owner: str, id: str, wish: AnswerWish) -> LogPlace:
         return LogPlace(self._store, f"answers/{owner}", id, wish.keep, wish.most, _DELAY)
-
-    def _claims(self, wish: AnswerWish) -> Claims:
-        return Claims(self._store, "answer_keys", wish.keep)
 
 
 def _response_id(event: bytes) -> str:

@@ -7,6 +7,7 @@ its process has died. Of several processes that claim a key, exactly one gets it
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -33,22 +34,41 @@ _FREE = msgspec.msgpack.encode(Claim())
 class Claims:
     """The keys of one kind, in scopes of the callers."""
 
-    def __init__(self, store: Store, kind: str, seconds: float) -> None:
+    def __init__(self, store: Store, kind: str) -> None:
         self._store = store
         self._kind = kind
-        self._seconds = seconds
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def claim(
-        self, owner: str, key: str, mine: Claim, find: Callable[[Claim], Awaitable[T | None]]
+        self,
+        owner: str,
+        key: str,
+        mine: Claim,
+        find: Callable[[Claim], Awaitable[T | None]],
+        *,
+        seconds: float,
     ) -> T | None:
-        """Claim `key`; return what `find` returns for the work that holds it already, or None.
+        """Claim `key` for a time; return what `find` returns for the work that holds it, or None.
 
         `find` returns None for work that a repeat must do again. Raise `IdempotencyConflict` if the
-        key is held for another request.
+        key is held for another request. The caller must begin its work before it waits again.
         """
-        scope, new = self._scope(owner), msgspec.msgpack.encode(mine)
+        # Answers of a server may arrive in another order than they were made. Without the lock, a
+        # repeat might find the claim of this process before the work exists, and take it for dead.
+        async with self._locks.setdefault((owner, key), asyncio.Lock()):
+            return await self._claim(self._scope(owner), key, mine, find, seconds)
+
+    async def _claim(
+        self,
+        scope: str,
+        key: str,
+        mine: Claim,
+        find: Callable[[Claim], Awaitable[T | None]],
+        seconds: float,
+    ) -> T | None:
+        new = msgspec.msgpack.encode(mine)
         while True:
-            value, is_new = await self._store.claim(scope, key, new, seconds=self._seconds)
+            value, is_new = await self._store.claim(scope, key, new, seconds=seconds)
             if is_new:
                 return None
             held = _claim.decode(value)
@@ -58,14 +78,14 @@ class Claims:
                     raise IdempotencyConflict(text, where="Idempotency-Key")
                 if (found := await find(held)) is not None:
                     return found
-            if await self._store.replace(scope, key, value, new, seconds=self._seconds):
+            if await self._store.replace(scope, key, value, new, seconds=seconds):
                 return None
             await asyncio.sleep(_PAUSE)
 
-    async def free(self, owner: str, key: str, mine: Claim) -> None:
+    async def free(self, owner: str, key: str, mine: Claim, *, seconds: float) -> None:
         """Free a key, unless other work holds it meanwhile."""
         old = msgspec.msgpack.encode(mine)
-        await self._store.replace(self._scope(owner), key, old, _FREE, seconds=self._seconds)
+        await self._store.replace(self._scope(owner), key, old, _FREE, seconds=seconds)
 
     def _scope(self, owner: str) -> str:
         return f"{self._kind}/{owner}"

@@ -7,7 +7,7 @@ other machines know at once that the process is gone, and not only when its leas
 import asyncio
 from contextlib import suppress
 
-from redis.asyncio import Redis
+from redis.asyncio import ConnectionPool, Redis
 from redis.exceptions import RedisError, ResponseError
 
 from toolbridge.store.redis_scripts import PREFIX
@@ -39,20 +39,27 @@ class HeldConnection:
 
     async def _hold(self) -> None:
         while True:
-            with suppress(RedisError, OSError):
-                async with Redis.from_url(
-                    self._url, single_connection_client=True, socket_keepalive=True, protocol=2
-                ) as client:
-                    self._id = str(await client.client_id())
-                    self._opened.set()
-                    await client.blpop([_NEVER], 0)
-            self._id = ""
+            pool = ConnectionPool.from_url(self._url, socket_timeout=None, protocol=2)
+            connection = pool.make_connection()  # type: ignore[no-untyped-call]  # redis-py
+            try:
+                await connection.connect()
+                await connection.send_command("CLIENT", "ID")
+                self._id = str(await connection.read_response())
+                self._opened.set()
+                await connection.send_command("BLPOP", _NEVER, 0)
+                await connection.read_response()
+            except (RedisError, OSError):
+                self._id = ""
+            finally:
+                # The server does not answer a farewell of TLS while a command waits.
+                await connection.disconnect(nowait=True)
             await asyncio.sleep(_PAUSE)
 
     async def close(self) -> None:
-        if self._task is not None:
+        while self._task is not None and not self._task.done():
+            # redis-py may take a cancellation while it connects for the end of a time limit.
             self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await asyncio.wait({self._task}, timeout=_FIRST)
 
 
 async def is_open(client: Redis, name: str) -> bool:

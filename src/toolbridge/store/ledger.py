@@ -105,10 +105,3 @@ class LedgerStore(Protocol):
         """Return rows, the newest first; of rows with the same time the one with the larger id."""
 
     def close(self) -> None: ...
-
-
-def escaped(text: str) -> str:
-    """Return `text` for `like … escape '!'`, where `%` and `_` stand for other characters."""
-    for special in "!%_":
-        text = text.replace(special, f"!{special}")
-    return text

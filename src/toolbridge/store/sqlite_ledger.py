@@ -1,17 +1,11 @@
 """The ledger in a SQLite file."""
 
-import sqlite3
 from pathlib import Path
-from typing import Any  # noqa: TID251  a row of SQLite
 
-import msgspec
-
-from toolbridge.core.json import dumps
-from toolbridge.store.ledger import Grouping, LedgerRow, RowFilter, RowQuery, UsageTotal, escaped
+from toolbridge.store.ledger import Grouping, LedgerRow, RowQuery, UsageTotal
+from toolbridge.store.ledger_sql import COLUMNS, LedgerDialect, row_of, total_of, values_of
 from toolbridge.store.sqlite_tables import SqliteTables
 
-_routes = msgspec.json.Decoder(tuple[str, ...])
-_COLUMNS = LedgerRow.__struct_fields__
 _SCHEMA = """
 create table if not exists requests (
     id text primary key, at real not null, key text not null, client text not null,
@@ -24,27 +18,13 @@ create table if not exists requests (
 );
 create index if not exists requests_at on requests (at);
 """
-_GROUPS: dict[Grouping, str] = {
-    "model": "case provider when '' then model else provider || '/' || model end",
-    "key": "key",
-    "day": "strftime('%Y-%m-%d', at, 'unixepoch')",
-    "session": "session",
-    "client": "client",
-    "provider": "provider",
-}
-_TOTALS = """
-select {group}, count(*), sum(status >= 400 or error != ''), sum(input), sum(cache_read),
-    sum(cache_write), sum(output), sum(thinking), sum(coalesce(cost, 0)),
-    sum(cost is null and input + cache_read + cache_write + output > 0), sum(estimated)
-from requests where at >= :since and (:key is null or key = :key) group by 1 order by 1
-"""
-_FILTERS: dict[RowFilter, str] = {
-    "errors": "(status >= 400 or error != '')",
-    "healed": "healings > 0",
-    "losses": "losses > 0",
-}
-_SEARCHED = ("id", "key", "client", "session", "api", "asked", "model", "provider", "routes")
-_TEXT = " or ".join(f"{name} like :text escape '!'" for name in (*_SEARCHED, "error", "status"))
+_SQL = LedgerDialect(
+    table="requests",
+    mark=":{}",
+    like="like",
+    bytes="",
+    day="strftime('%Y-%m-%d', at, 'unixepoch')",
+)
 
 
 class SqliteLedger:
@@ -54,66 +34,21 @@ class SqliteLedger:
         self._tables = SqliteTables(path, _SCHEMA)
 
     def append(self, rows: list[LedgerRow]) -> None:
-        marks = ",".join("?" * len(_COLUMNS))
-        sql = f"insert or ignore into requests values ({marks})"  # noqa: S608  our own marks
-        values = [_values(row) for row in rows]
+        marks = ",".join("?" * len(COLUMNS))
+        sql = f"insert or ignore into {_SQL.table} values ({marks})"  # noqa: S608  our own marks
+        values = [values_of(row) for row in rows]
         self._tables.work(lambda c: c.executemany(sql, values))
 
     def forget(self, before: float) -> None:
         self._tables.work(lambda c: c.execute("delete from requests where at < ?", (before,)))
 
     def totals(self, by: Grouping, since: float, key: str | None = None) -> list[UsageTotal]:
-        sql = _TOTALS.format(group=_GROUPS[by])
-        values = {"since": since, "key": key}
-
-        def work(connection: sqlite3.Connection) -> list[UsageTotal]:
-            return [UsageTotal(*row) for row in connection.execute(sql, values)]
-
-        return self._tables.read_here(work)
+        sql, values = _SQL.totals(by), {"since": since, "key": key}
+        return self._tables.read_here(lambda c: [total_of(row) for row in c.execute(sql, values)])
 
     def rows(self, query: RowQuery) -> list[LedgerRow]:
-        sql, values = _selection(query)
-
-        def work(connection: sqlite3.Connection) -> list[LedgerRow]:
-            return [_row(found) for found in connection.execute(sql, values)]
-
-        return self._tables.read_here(work)
+        sql, values = _SQL.selection(query)
+        return self._tables.read_here(lambda c: [row_of(found) for found in c.execute(sql, values)])
 
     def close(self) -> None:
         self._tables.shut()
-
-
-def _values(row: LedgerRow) -> tuple[Any, ...]:
-    found = msgspec.structs.asdict(row)
-    found["routes"] = dumps(list(row.routes))
-    return tuple(found[name] for name in _COLUMNS)
-
-
-def _selection(query: RowQuery) -> tuple[str, dict[str, Any]]:
-    """Return the statement for a query, and its values."""
-    conditions = ["at >= :since"]
-    values: dict[str, Any] = {"since": query.since, "most": query.most}
-    if query.before is not None:
-        conditions.append("(at, id) < (:before, :after)")
-        values["before"], values["after"] = query.before
-    if query.id:
-        conditions.append("id = :id")
-        values["id"] = query.id
-    if query.key is not None:
-        conditions.append("key = :key")
-        values["key"] = query.key
-    if query.text:
-        conditions.append(f"({_TEXT})")
-        values["text"] = f"%{escaped(query.text)}%"
-    if query.only:
-        conditions.append(_FILTERS[query.only])
-    where = " and ".join(conditions)
-    # Only names from this module are in the statement.
-    sql = f"select {', '.join(_COLUMNS)} from requests where {where}"  # noqa: S608
-    return f"{sql} order by at desc, id desc limit :most", values
-
-
-def _row(found: tuple[Any, ...]) -> LedgerRow:
-    values = dict(zip(_COLUMNS, found, strict=True))
-    values |= {"routes": _routes.decode(values["routes"]), "estimated": bool(values["estimated"])}
-    return LedgerRow(**values)
