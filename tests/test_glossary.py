@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests import prose
+from tests.tables import every_row
 
 SRC = Path(__file__).parents[1] / "src" / "toolbridge"
 ARCHITECTURE = (SRC.parents[1] / "ARCHITECTURE.md").read_text("utf-8")
@@ -48,7 +49,7 @@ def test_every_package_has_a_sentence_in_the_architecture(package):
     assert len(row[1].split()) >= 4
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@every_row("package", PACKAGES)
 def test_every_package_has_a_docstring(package):
     tree = ast.parse((SRC / package / "__init__.py").read_text("utf-8"))
     assert ast.get_docstring(tree)

@@ -5,6 +5,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.tools.web.plain_text import one_line, unescape
 from toolbridge.tools.web.read_html import read_html
@@ -16,7 +17,7 @@ def text_of(page):
     return read_html(page, URL)[1]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("page", "text"),
     [
         ("<p>One<p>Two", "One\n\nTwo"),
