@@ -103,13 +103,14 @@ models-table: setup ## rebuild the table of known models from the newest litellm
 	  npm pack --silent @earendil-works/pi-ai
 	@$(BIN)/python scripts/build_model_table.py --sources build/model-sources
 
-check: setup ## format, lint, import contracts, types, spelling, dependencies, unused code, calls per request
+check: setup ## format, lint, import contracts, types, spelling, plain words, dependencies, unused code, calls per request
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/codespell src docs bench *.md
 	$(BIN)/deptry src
+	$(BIN)/python -m tests.prose
 	$(BIN)/python -m tests.unused
 	$(BIN)/python -m bench.guard --calls
 

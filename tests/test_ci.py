@@ -5,7 +5,7 @@ import subprocess
 from itertools import chain
 from pathlib import Path
 
-import pytest
+from tests.tables import every_row
 from tests.wheel.pythons import supported
 
 ROOT = Path(__file__).parents[1]
@@ -38,7 +38,7 @@ def named_targets(text: str) -> set[str]:
     return set(chain.from_iterable(found[1].split() for found in commands if found))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@every_row("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_make_target_that_a_page_names_exists(page):
     assert named_targets(page.read_text("utf-8")) <= TARGETS
 

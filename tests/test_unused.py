@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.unused import ENTRY_POINTS, SRC, main, needed, read, unused
+import tests.unused
+from tests.unused import main, needed, read, unused
 
 
 def found(tmp_path: Path, **modules: str) -> list[str]:
@@ -15,10 +16,23 @@ def found(tmp_path: Path, **modules: str) -> list[str]:
     return [str(name).removeprefix("toolbridge.") for name in unused(read(tmp_path), {})]
 
 
-def test_nothing_in_src_is_reached_by_tests_alone_and_every_entry_point_is_needed(capsys):
-    """One test, because reading `src` takes longer than both checks."""
-    assert main() == 0, capsys.readouterr().out
-    assert ENTRY_POINTS.keys() - needed(read(SRC), ENTRY_POINTS) == set()
+@pytest.mark.parametrize(
+    ("source", "patterns", "status"),
+    [
+        ("def f(): ...", {}, 1),
+        ("def f(): ...", {"toolbridge.a.f": "a user"}, 0),
+        ("def f(): ...\nf()", {"toolbridge.a.f": "a user"}, 1),
+    ],
+    ids=["unused", "an entry point", "an entry point without need"],
+)
+def test_what_is_unused_and_what_is_not_needed_fail(
+    tmp_path, monkeypatch, source, patterns, status
+):
+    (tmp_path / "toolbridge").mkdir()
+    (tmp_path / "toolbridge" / "a.py").write_text(source)
+    monkeypatch.setattr(tests.unused, "SRC", tmp_path)
+    monkeypatch.setattr(tests.unused, "ENTRY_POINTS", patterns)
+    assert main() == status
 
 
 def test_an_entry_point_that_another_one_or_a_reference_covers_is_not_needed(tmp_path):

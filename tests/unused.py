@@ -1,7 +1,8 @@
 """Find functions, classes, methods and constants of `src` that only tests reach.
 
 `python -m tests.unused` starts at the code that runs on import, at `toolbridge.__all__` and at
-`ENTRY_POINTS`, follows every reference, and fails on the definitions that it does not reach. A
+`ENTRY_POINTS`, follows every reference, and fails on the definitions that it does not reach, and on
+entry points that reach nothing else. `make check` runs it. A
 module-level name is referred to by name in its module, through an import, or as an attribute of its
 module; a method by any attribute of that name. So functions that only dead code calls are found
 too, but a method is not found while any object of `src` has a used attribute of the same name.
@@ -280,7 +281,10 @@ def main() -> int:
     found = unused(names, ENTRY_POINTS)
     for it in found:
         print(f"{names.defined[it]}: {it} is reached by no code of src")
-    return 1 if found else 0
+    needless = ENTRY_POINTS.keys() - needed(names, ENTRY_POINTS)
+    for pattern in sorted(needless):
+        print(f"{__file__}: remove the entry point {pattern}: nothing is unused without it")
+    return 1 if found or needless else 0
 
 
 if __name__ == "__main__":

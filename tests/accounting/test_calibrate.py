@@ -5,6 +5,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.accounting.calibrate import Calibration, RatioState
 
@@ -18,8 +19,8 @@ def taught(ratio, *, calls=10, noise=0.02, seed=1, learner=None):
     return learner
 
 
-@pytest.mark.parametrize("ratio", [0.6, 0.9, 1.0, 1.3, 2.0])
-@pytest.mark.parametrize("seed", range(20))
+@every_row("ratio", [0.6, 0.9, 1.0, 1.3, 2.0])
+@every_row("seed", range(20))
 def test_after_ten_calls_an_estimate_is_less_than_two_per_cent_off(ratio, seed):
     count, how = taught(ratio, seed=seed).apply("m", 10_000)
     assert how == "calibrated"

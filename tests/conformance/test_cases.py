@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.conformance import cases, clients, upstreams
 from toolbridge.conformance.client_requests import CasePart, CaseRequest, CaseTurn, marked
@@ -49,8 +50,8 @@ def test_every_request_is_used():
     assert {case.ask for case in BOOK.cases} == set(BOOK.asks)
 
 
-@pytest.mark.parametrize("api", cases.APIS)
-@pytest.mark.parametrize("name", sorted(BOOK.asks))
+@every_row("api", cases.APIS)
+@every_row("name", sorted(BOOK.asks))
 def test_every_request_can_be_asked_in_every_api_with_its_mark(api, name):
     ask = marked(BOOK.asks[name], "conform-00000001")
     sent = clients.load(api).ask(ask, "m", True)
@@ -58,7 +59,7 @@ def test_every_request_can_be_asked_in_every_api_with_its_mark(api, name):
     assert sent.path.startswith("/")
 
 
-@pytest.mark.parametrize("case", BOOK.cases, ids=lambda case: case.id)
+@every_row("case", BOOK.cases, ids=lambda case: case.id)
 def test_every_answer_can_be_sent(case):
     sent = b"".join(piece.data for piece in pieces(case, ["a_tool"]))
     assert case.gzip or b"@tool" not in sent

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.peers import Heard, Line, gateway, model_server
+from tests.tables import every_row
 
 from toolbridge.cli import conform_stream, main
 from toolbridge.conformance import report, self_gateway
@@ -68,7 +69,7 @@ def test_the_five_named_cases_are_there(name, category):
     assert [case.category for case in ALL if case.name == name] == [category]
 
 
-@pytest.mark.parametrize("case", ALL, ids=lambda case: case.id)
+@every_row("case", ALL, ids=lambda case: case.id)
 def test_a_case_is_sound(case):
     assert case.proves.endswith(".")
     assert case.cuttings

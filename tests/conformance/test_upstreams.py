@@ -1,6 +1,7 @@
 """Each rule by which an upstream would refuse a request can fail."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.conformance import upstreams
 from toolbridge.conformance.cases import APIS, WireFraming
@@ -151,7 +152,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("api", "why", "body"), REFUSED)
+@every_row(("api", "why", "body"), REFUSED)
 def test_an_illegal_request_is_refused(api, why, body):
     assert any(why in fault for fault in upstreams.load(api).refuses(body))
 

@@ -1,5 +1,7 @@
 """What each dialect writes itself, it reads again: whatever the arguments, the company and the cut."""
 
+from collections.abc import Iterable
+
 import pytest
 from tests.dialects.cases import CUTS, completed, pieces, same
 from tests.tables import every_row
@@ -66,14 +68,19 @@ ARGUMENTS = {
     "a tab and a return": {"city": "a\tb\r\nc"},
     "a long text": {"city": "x" * 700},
 }  # fmt: skip
+LONGEST_MARK = max(len(mark) for name in DIALECTS for mark in load(name).marks)
 PARIS = Call("call00001", "get_weather", {"city": "Paris", "days": 2})
 TWICE = Call("call00002", "get_weather", {"city": "Paris", "days": 2})
 NOW = Call("call00003", "get_time", {})
 
 
 def read(text: str, dialect: str, cut: str = "whole", reason: str = "end") -> Reading:
+    return read_pieces(pieces(text, cut, text), dialect, reason)
+
+
+def read_pieces(given: Iterable[str], dialect: str, reason: str = "end") -> Reading:
     reader = TextReader(TOOLS, dialect=dialect)
-    events = [event for piece in pieces(text, cut, text) for event in reader.feed(piece)]
+    events = [event for piece in given for event in reader.feed(piece)]
     message = collect(events + reader.close(reason))
     return Reading(message.text.strip(), message.thinking.strip(), message.calls)
 
@@ -185,12 +192,13 @@ def test_a_name_may_differ_in_case_and_namespace(dialect, name):
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_tokens_that_end_a_turn_are_no_text_at_the_end(dialect):
+    """The call comes in one piece; `test_several_calls_are_several_calls` cuts calls everywhere."""
     call = written(dialect, PARIS)
     wrong = {
         (stop, space): reading
         for stop in STOPS
         for space in ("", "\n")
-        if (reading := read(f"{call}{space}{stop}{space}{stop}", dialect, "by char")).content
+        if (reading := read_pieces([call, *f"{space}{stop}{space}{stop}"], dialect)).content
         or said(reading.calls) != said([PARIS])
     }
     assert wrong == {}
@@ -231,9 +239,15 @@ def test_wherever_the_stream_is_cut_no_half_call_is_whole(dialect):
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_wherever_the_stream_is_cut_the_pieces_change_nothing(dialect):
+    """Only the last characters come one by one: more than the longest mark, which a reader may hold.
+
+    What came before is certain, and `test_several_calls_are_several_calls` cuts it everywhere.
+    """
     text = written(dialect, PARIS, NOW)
     for end in range(len(text)):
-        whole, by_char = read(text[:end], dialect), read(text[:end], dialect, "by char")
+        whole = read(text[:end], dialect)
+        late = max(0, end - LONGEST_MARK - 1)
+        by_char = read_pieces([text[:late], *text[late:end]], dialect)
         assert (by_char.content, said(by_char.calls)) == (whole.content, said(whole.calls))
 
 

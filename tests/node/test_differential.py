@@ -16,6 +16,7 @@ from eth_utils import function_signature_to_4byte_selector, keccak, to_checksum_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.node.test_abi import typed
+from tests.tables import every_row
 
 from toolbridge.node.chain import abi, multicall
 from toolbridge.node.chain.address import address_of, checksum, keccak256
@@ -77,7 +78,7 @@ def test_dirty_words_are_refused_by_both(type, data):
         eth_abi.decode([type], word)
 
 
-@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@every_row("name", sorted(FUNCTIONS))
 def test_selectors_are_those_of_eth_utils(name):
     signature, _ = FUNCTIONS[name]
     assert abi.selector(signature) == function_signature_to_4byte_selector(signature)

@@ -7,6 +7,7 @@ from tests.node.frames import Speaker
 from tests.node.gateways import ask, body, bridged
 from tests.node.server import Scene
 from tests.node.test_decode_answer import KEY, Reading
+from tests.tables import every_row
 
 from toolbridge.core.messages import Request, Result, Text, Turn
 from toolbridge.node.protocol import markers
@@ -26,7 +27,7 @@ def asking(text: str, role="user") -> Request:
     return Request(model="m", turns=(Turn(role=role, content=(Text(text),)),))
 
 
-@pytest.mark.parametrize("marker", [*KNOWN, *OTHERS])
+@every_row("marker", [*KNOWN, *OTHERS])
 def test_every_marker_is_broken_up_and_reads_the_same(marker):
     text = f"a {marker} b"
     escaped = escape(text)

@@ -1,6 +1,7 @@
 """A request to the API that it came in arrives as it was sent, at every level of it."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,7 @@ def at_future(value, path=()):
     return []
 
 
+@cache
 def captures():
     found = []
     for file in sorted(CAPTURES.glob("*.json")) if CAPTURES.exists() else ():

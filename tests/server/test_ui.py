@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from tests.peers import gateway
 from tests.streams import ask, call, reply, scripted, streaming
+from tests.tables import every_row
 
 import toolbridge
 from toolbridge.config import Config
@@ -65,7 +66,7 @@ async def test_a_file_comes_with_headers_that_let_it_do_little(path):
     assert headers["content-type"].startswith(kind[Path(ui.FILES[path]).suffix])
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.iterdir()))
+@every_row("name", sorted(path.name for path in FOLDER.iterdir()))
 def test_no_file_needs_another_host_or_writes_markup(name):
     text = (FOLDER / name).read_text("utf-8")
     links = [link for link in re.findall(r"https?://[^\s\"']+", text) if "w3.org" not in link]

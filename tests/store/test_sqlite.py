@@ -272,36 +272,36 @@ STARTING = """
     from pathlib import Path
     from toolbridge.store.sqlite import SqliteStore
 
-    async def main():
-        print("ready", flush=True)
-        sys.stdin.readline()
-        store = SqliteStore(Path(sys.argv[1]))
+    async def main(path):
+        store = SqliteStore(path)
         _, new = await store.claim("idempotency", "k", b"1", seconds=60)
         print(new, store.trouble, flush=True)
         await store.close()
 
-    asyncio.run(main())
+    print("ready", flush=True)
+    for line in sys.stdin:
+        asyncio.run(main(Path(line.strip())))
 """
 
 
 def test_processes_that_start_at_once_share_one_file(tmp_path):
     """The switch to WAL is refused while another process opens the file, without waiting."""
     command = [sys.executable, "-c", textwrap.dedent(STARTING)]
-    for trial in range(5):
-        path = tmp_path / f"{trial}.sqlite"
-        starting = [
-            subprocess.Popen(
-                [*command, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
-            for _ in range(4)
-        ]
+    starting = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    for process in starting:
+        assert process.stdout.readline() == "ready\n"
+    for trial in range(5):  # a new file in each
         for process in starting:
-            assert process.stdout.readline() == "ready\n"
-        for process in starting:
-            process.stdin.write("\n")
+            process.stdin.write(f"{tmp_path / f'{trial}.sqlite'}\n")
             process.stdin.flush()
-        said = sorted(process.communicate(timeout=30)[0].strip() for process in starting)
+        said = sorted(process.stdout.readline().strip() for process in starting)
         assert said == ["False", "False", "False", "True"]
+    for process in starting:
+        assert process.communicate(timeout=30)[0] == ""
+        assert process.returncode == 0
 
 
 async def test_nobody_else_can_read_the_file(tmp_path):

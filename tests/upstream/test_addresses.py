@@ -6,6 +6,7 @@ import socket
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.upstream.address_guard import AddressGuard
 from toolbridge.upstream.addresses import (
@@ -17,7 +18,7 @@ from toolbridge.upstream.addresses import (
 )
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("address", "expected"),
     [
         ("8.8.8.8", True), ("127.0.0.1", False), ("10.1.2.3", False), ("169.254.169.254", False),
