@@ -4,6 +4,7 @@ All endpoints that ask a model use `Gateway.converse`, streaming or not. An endp
 itself: it passes an `ApiEndpoint` with its codec and the values from the path.
 """
 
+import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -37,7 +38,7 @@ from toolbridge.routing.providers import config_for, passes_through
 from toolbridge.routing.translated import ClientSide
 from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.caller_login import ClientHeaders
-from toolbridge.server.client_turn import MAX_HEADER, ClientTurn
+from toolbridge.server.client_turn import ClientTurn, healed_header
 from toolbridge.server.created_keys import permitted_request
 from toolbridge.server.http import HttpExchange, IncomingRequest
 from toolbridge.server.kept_requests import KeptRequests
@@ -62,6 +63,11 @@ from toolbridge.upstream.http import Upstream
 if TYPE_CHECKING:
     from toolbridge.server.description_meter import DescriptionMeter
     from toolbridge.server.exchange_recorder import ExchangeRecorder
+
+
+LARGE = 64 * 1024
+"""Bytes of a request whose decoding, planning and sending are separate turns of the event loop:
+together they take milliseconds, and every other stream would wait for them."""
 
 
 class Gateway:
@@ -138,6 +144,8 @@ class Gateway:
         entry.note(surface=ask.codec.name)
         note_client(entry, exchange)  # before the first error
         request = ask.read(body)
+        if len(body) > LARGE:
+            await asyncio.sleep(0)
         entry.asks_model = True
         if not request.session and (session := session_of(exchange)):
             request = msgspec.structs.replace(request, session=session)
@@ -193,6 +201,8 @@ class Gateway:
         chain.reserve = turn.reserve
         async with charge.settling(turn.entry.finish):
             await chain.prepare()
+            if len(turn.kept.body) > LARGE:
+                await asyncio.sleep(0)
             message = charge.message = await self._answer(turn, chain)
             if turn.passes == 1 and turn.counted is not None:
                 turn.entry.losses += self.router.learn(message.usage, turn.counted, chain.route)
@@ -331,7 +341,7 @@ class Gateway:
             return message
         turn.lose_of_answer(message)
         if message.healed:
-            exchange.extra_headers["x-toolbridge-healed"] = _healed(message)
+            exchange.extra_headers["x-toolbridge-healed"] = healed_header(message)
         await self._keep(turn, message, chain.maker)
         await exchange.reply(200, codec.encode_message(message, asked))
         return message
@@ -405,10 +415,3 @@ def _loaded(request: Request) -> list[ev.Event]:
     ids = Ids(os.urandom(16))
     draft = Draft(ids)
     return draft.start(id=ids.message(), model=request.model) + draft.finish("end")
-
-
-def _healed(message: Message) -> str:
-    steps = [
-        f"{r.name or 'answer'}: {s.what} (level {s.level})" for r in message.healed for s in r.steps
-    ]
-    return "; ".join(steps)[:MAX_HEADER]
