@@ -325,8 +325,9 @@ class Gateway:
             await self.stored_responses.keep(id, asked.request, message, body, exchange.caller)
 
     async def _answer(self, turn: ClientTurn, chain: AnswerChain) -> Message:
-        answer = self._stream if turn.asked.request.stream else self._whole
-        message = await answer(turn, chain)
+        if not turn.asked.request.stream:
+            return await self._whole(turn, chain)
+        message = await self._stream(turn, chain)
         if turn.passed is None:
             turn.lose_of_answer(message)
         return message
