@@ -245,8 +245,9 @@ def _without_foreign(
     losses += lost
     if same_api:
         return request, losses
-    marks = ("cache_breakpoints", "cache_control")
-    known = codec.rules.cache_marks or any(target.quirks.get(name) for name in marks)
+    quirks = target.quirks
+    marks = quirks.get("cache_breakpoints") or quirks.get("cache_control")
+    known = codec.rules.cache_marks or bool(marks)
     request, lost = without_own_fields(request, codec.name, marks=known)
     system = strip_volatile(request.system)
     return msgspec.structs.replace(request, system=system), losses + lost

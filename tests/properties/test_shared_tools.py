@@ -110,3 +110,39 @@ def test_lists_with_other_paths_or_neighbours_are_not_the_same():
     )
     assert [tool.source.path for tool in first if tool.name == "f"] == ["tools.0"]
     assert [tool.source.path for tool in second if tool.name == "f"] == ["tools.1"]
+
+
+def conversation(times):
+    """Return a body whose messages repeat, with ids of their own."""
+    body = copy.deepcopy(BODIES["anthropic"])
+    messages = []
+    for number in range(times):
+        text = json.dumps(body["messages"]).replace("toolu_1", f"toolu_{number}")
+        messages += json.loads(text)
+    return body | {"messages": messages}
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_a_kept_turn_gives_the_same_requests(times):
+    data = json.dumps(conversation(times)).encode()
+    decode = codecs.load("anthropic").decode_request
+    request = decode(data)
+    before = msgspec.json.encode(request.turns)
+    for other in APIS:
+        for target in TARGETS:
+            first = planned(request, other, target)
+            again = decode(data)
+            assert (again.turns[0] is request.turns[0]) == (times > 1), "long ones are kept"
+            assert again.turns == request.turns
+            assert planned(again, other, target) == first
+    assert msgspec.json.encode(request.turns) == before, "a shared turn was changed"
+
+
+def test_a_kept_turn_has_the_path_of_its_own_index():
+    decode = codecs.load("anthropic").decode_request
+    body = conversation(4)
+    decode(json.dumps(body).encode())
+    moved = decode(json.dumps(body | {"messages": body["messages"][3:]}).encode())
+    paths = [turn.source.path for turn in moved.turns]
+    assert paths == [f"messages.{number}" for number in range(len(paths))]
+    assert moved.turns[0].content[0].source.path.startswith("messages.0.")

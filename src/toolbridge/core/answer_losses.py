@@ -167,7 +167,10 @@ def _image_words(image: Image) -> str:
 
 def in_words(content: tuple[Part, ...], shows: AnswerFeatures) -> tuple[Part, ...]:
     """Return parts with texts in place of those that an API does not have."""
-    if all(isinstance(part, _SAME) for part in content):
+    for part in content:
+        if not isinstance(part, _SAME):
+            break
+    else:
         return content
     return tuple(Text(words) if (words := words_for(part, shows)) else part for part in content)
 

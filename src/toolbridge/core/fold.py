@@ -233,8 +233,10 @@ def without_cut_calls(message: Message) -> Message:
 
     Only for whole bodies: a stream has sent the beginning of such a call already.
     """
+    if message.stop is None or message.stop in OWN_ENDS:
+        return message
     cut = [part for part in message.content if isinstance(part, Call) and part.raw]
-    if not cut or message.stop is None or message.stop in OWN_ENDS:
+    if not cut:
         return message
     known = {report.call_id for report in message.healed}
     reports = tuple(cut_report(call) for call in cut if call.id not in known)

@@ -37,6 +37,10 @@ def shared_tools(tools: Sequence[Tool]) -> SharedTools:
     return made
 
 
+NO_TOOLS = shared_tools(())
+"""The tools of a request without any."""
+
+
 def once_per_list(
     function: Callable[Concatenate[tuple[Tool, ...], P], V],
 ) -> Callable[Concatenate[tuple[Tool, ...], P], V]:
@@ -71,7 +75,7 @@ def decoded_once(
     @wraps(decode)
     def call(given: Sequence[msgspec.Raw] | None) -> tuple[Tool, ...]:
         if not given:
-            return ()
+            return NO_TOOLS
         key = b",".join(given)
         found = memo.get(key)
         if found is None:

@@ -13,6 +13,10 @@ def found_tools(request: Request) -> dict[str, None]:
     found: dict[str, None] = {}
     for turn in request.turns:
         for part in turn.content:
-            inside = part.content if isinstance(part, Result) else (part,)
-            found |= {p.name: None for p in inside if isinstance(p, Reference)}
+            if isinstance(part, Reference):
+                found[part.name] = None
+            elif isinstance(part, Result):
+                for inner in part.content:
+                    if isinstance(inner, Reference):
+                        found[inner.name] = None
     return found

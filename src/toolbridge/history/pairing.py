@@ -59,7 +59,8 @@ class _Settling:
         settled: list[Turn] = []
         pending: list[Part] = []  # results of calls in the last settled turn
         for number, turn in enumerate(self._turns):
-            others, results = self._without_results(number), self._results_of(number, order)
+            parts = self._parts(number)
+            others, results = self._without_results(parts), self._results_of(parts, order)
             if pending and turn.role == "assistant":
                 # Consecutive assistant turns with calls become one turn, followed by all results.
                 settled[-1] = replace(settled[-1], content=settled[-1].content + others)
@@ -86,10 +87,10 @@ class _Settling:
             kept.append((position, self._call(position, part) if isinstance(part, Call) else part))
         return kept
 
-    def _without_results(self, number: int) -> tuple[Part, ...]:
+    def _without_results(self, parts: list[tuple[PartIndex, Part]]) -> tuple[Part, ...]:
         """Return the content of a turn without results; a result without a call becomes text."""
         others: list[Part] = []
-        for position, part in self._parts(number):
+        for position, part in parts:
             if not isinstance(part, Result):
                 others.append(part)
             elif position not in self._links.call_of:
@@ -97,10 +98,10 @@ class _Settling:
                 others += _as_user_content(part)
         return tuple(others)
 
-    def _results_of(self, number: int, order: str) -> list[Part]:
-        calls = [
-            (position, part) for position, part in self._parts(number) if isinstance(part, Call)
-        ]
+    def _results_of(self, parts: list[tuple[PartIndex, Part]], order: str) -> list[Part]:
+        calls = [(position, part) for position, part in parts if isinstance(part, Call)]
+        if not calls:
+            return []
         if order == "client":
             # Clients send parallel results as they finish; APIs that pair by id accept any order.
             last = (len(self._turns), 0)

@@ -6,13 +6,14 @@ removed together (PX-X3). Claude Code reports validation errors as `<tool_use_er
 cancels the other calls of a turn when one of them fails.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from toolbridge.core.messages import Call, Loss, Request, Result, Text, Tool
+from toolbridge.core.shared_tools import once_per_list
 from toolbridge.history.call_links import CallLinks, PartIndex
 
 Heal: TypeAlias = Callable[[Call, Tool], Call | None]
@@ -82,12 +83,15 @@ def _as_written(call: Call) -> Call:
 
 def _begins(result: Result, words: tuple[str, ...]) -> bool:
     """Whether `result` is an error of the client, not of the tool, that begins with one of `words`."""
+    if not result.is_error:
+        return False
     text = next((part.text for part in result.content if isinstance(part, Text)), "")
     head = text[:200].lstrip().removeprefix(_MARK).lstrip().lower()
-    return result.is_error and head.startswith(words)
+    return head.startswith(words)
 
 
-def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
+@once_per_list
+def _by_name(tools: tuple[Tool, ...]) -> dict[str, Tool]:
     """Return the tools by name, and by lower-case name where that is free."""
     named: dict[str, Tool] = {}
     for tool in tools:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from toolbridge.core.messages import Call, Loss, Opaque, Part, Request, Text, Thinking, Turn
 
+_SEALED = (Text, Thinking, Call)
 _SEALS = frozenset({"signature", "redacted", "encrypted", "thought_signature"})
 
 
@@ -23,7 +24,7 @@ def own_seals(request: Request, maker: str, *, signed_only: bool) -> tuple[Reque
 
     With `signed_only` (Anthropic), thinking without its signature is removed too.
     """
-    if not any(_bears_foreign(turn, maker) for turn in request.turns):
+    if not _bears_foreign(request.turns, maker):
         return request, []
     api = maker.partition("/")[0]
     foreign: list[tuple[str, str]] = []
@@ -34,12 +35,17 @@ def own_seals(request: Request, maker: str, *, signed_only: bool) -> tuple[Reque
     return replace(request, turns=turns), [Loss(where, why)]
 
 
-def _bears_foreign(turn: Turn, maker: str) -> bool:
-    return turn.role == "assistant" and any(
-        _is_foreign(token, maker) and _part(part, maker) is not part
-        for part in turn.content
-        for token in _opaque(part)
-    )
+def _bears_foreign(turns: tuple[Turn, ...], maker: str) -> bool:
+    for turn in turns:
+        if turn.role != "assistant":
+            continue
+        for part in turn.content:
+            if not isinstance(part, _SEALED) or not part.opaque:
+                continue
+            foreign = any(_is_foreign(token, maker) for token in part.opaque)
+            if foreign and _part(part, maker) is not part:
+                return True
+    return False
 
 
 def _turn(turn: Turn, maker: str, foreign: list[tuple[str, str]], *, signed_only: bool) -> Turn:

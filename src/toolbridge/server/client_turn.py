@@ -5,6 +5,7 @@ the request is prepared for, and replaces what the address before it has set.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import all_losses
@@ -74,7 +75,7 @@ class ClientTurn:
         """Whether the provider has rejected passthrough because of the API."""
         return self.passing is not None and self.passing.needs_other_api
 
-    @property
+    @cached_property
     def from_agent(self) -> bool:
         """Whether the client is a coding agent that attaches options its user did not choose."""
         return attaches(self.exchange.header("user-agent"), self.exchange.header("x-app"))
@@ -198,3 +199,11 @@ def warning(losses: list[Loss]) -> str:
 def shortened(text: str, count: int) -> str:
     """Return `text` for a header, cut if it is too long."""
     return text if len(text) <= MAX_HEADER else f"{text[:MAX_HEADER]}… ({count} in all)"
+
+
+def healed_header(message: Message) -> str:
+    """Return the header that lists what was healed in the calls of an answer."""
+    steps = [
+        f"{r.name or 'answer'}: {s.what} (level {s.level})" for r in message.healed for s in r.steps
+    ]
+    return "; ".join(steps)[:MAX_HEADER]

@@ -4,6 +4,7 @@ All endpoints that ask a model use `Gateway.converse`, streaming or not. An endp
 itself: it passes an `ApiEndpoint` with its codec and the values from the path.
 """
 
+import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -37,7 +38,7 @@ from toolbridge.routing.providers import config_for, passes_through
 from toolbridge.routing.translated import ClientSide
 from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.caller_login import ClientHeaders
-from toolbridge.server.client_turn import MAX_HEADER, ClientTurn
+from toolbridge.server.client_turn import ClientTurn, healed_header
 from toolbridge.server.created_keys import permitted_request
 from toolbridge.server.http import HttpExchange, IncomingRequest
 from toolbridge.server.kept_requests import KeptRequests
@@ -63,6 +64,11 @@ from toolbridge.upstream.http import Upstream
 if TYPE_CHECKING:
     from toolbridge.server.exchange_recorder import ExchangeRecorder
     from toolbridge.server.inner_call_meter import InnerCallMeter
+
+
+LARGE = 64 * 1024
+"""Bytes of a request whose decoding, planning and sending are separate turns of the event loop:
+together they take milliseconds, and every other stream would wait for them."""
 
 
 class Gateway:
@@ -140,6 +146,8 @@ class Gateway:
         entry.note(surface=ask.codec.name)
         note_client(entry, exchange)  # before the first error
         request = ask.read(body)
+        if len(body) > LARGE:
+            await asyncio.sleep(0)
         entry.asks_model = True
         if not request.session and (session := session_of(exchange)):
             request = msgspec.structs.replace(request, session=session)
@@ -196,6 +204,8 @@ class Gateway:
         chain.reserve = turn.reserve
         async with charge.settling():
             await chain.prepare()
+            if len(turn.kept.body) > LARGE:
+                await asyncio.sleep(0)
             message = charge.message = await self._answer(turn, chain)
             if turn.passes == 1 and turn.counted is not None:
                 turn.entry.losses += self.router.learn(message.usage, turn.counted, chain.route)
@@ -325,8 +335,9 @@ class Gateway:
             await self.stored_responses.keep(id, asked.request, message, body, exchange.caller)
 
     async def _answer(self, turn: ClientTurn, chain: AnswerChain) -> Message:
-        answer = self._stream if turn.asked.request.stream else self._whole
-        message = await answer(turn, chain)
+        if not turn.asked.request.stream:
+            return await self._whole(turn, chain)
+        message = await self._stream(turn, chain)
         if turn.passed is None:
             turn.lose_of_answer(message)
         return message
@@ -341,7 +352,7 @@ class Gateway:
             return message
         turn.lose_of_answer(message)
         if message.healed:
-            exchange.extra_headers["x-toolbridge-healed"] = _healed(message)
+            exchange.extra_headers["x-toolbridge-healed"] = healed_header(message)
         await self._keep(turn, message, chain.maker)
         await exchange.reply(200, codec.encode_message(message, asked))
         return message
@@ -415,10 +426,3 @@ def _loaded(request: Request) -> list[ev.Event]:
     ids = Ids(os.urandom(16))
     draft = Draft(ids)
     return draft.start(id=ids.message(), model=request.model) + draft.finish("end")
-
-
-def _healed(message: Message) -> str:
-    steps = [
-        f"{r.name or 'answer'}: {s.what} (level {s.level})" for r in message.healed for s in r.steps
-    ]
-    return "; ".join(steps)[:MAX_HEADER]

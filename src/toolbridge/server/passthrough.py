@@ -134,6 +134,8 @@ class TurnWriter:
         self._passing: PassthroughWriter | None = None
 
     def write(self, batch: Batch) -> bytes:
+        if self._turn.passing is None:
+            return self._translated.write(batch)
         return self._writer.write(batch)
 
     def close(self) -> bytes:

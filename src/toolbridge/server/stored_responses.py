@@ -68,7 +68,7 @@ class StoredResponses:
 
     async def _resolve(self, request: Request, caller: str) -> Request:
         """Return `request` with each reference replaced by its item, if that is stored."""
-        if not any(_is_reference(part) for turn in request.turns for part in turn.content):
+        if not _has_reference(request):
             return request
         turns = [replace(turn, content=await self._items(turn, caller)) for turn in request.turns]
         return replace(request, turns=tuple(turns))
@@ -137,6 +137,14 @@ def stateless(request: Request) -> Request:
         return request
     extra = {name: value for name, value in request.extra.items() if name not in state}
     return replace(request, extra=extra)
+
+
+def _has_reference(request: Request) -> bool:
+    for turn in request.turns:
+        for part in turn.content:
+            if isinstance(part, Foreign) and _is_reference(part):
+                return True
+    return False
 
 
 def _is_reference(part: Part) -> TypeIs[Foreign]:

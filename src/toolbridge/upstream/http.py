@@ -61,6 +61,9 @@ class HttpResponse(Protocol):
         """Close the connection; called in any thread."""
 
 
+_BROKEN = (TimeoutError, InvalidResponse, ConnectionClosed, OSError)
+
+
 class Incoming:
     """A response whose head has arrived. The keys in `secrets` are masked in its body and headers."""
 
@@ -72,6 +75,7 @@ class Incoming:
         secrets: Sequence[str] = (),
     ) -> None:
         self._response = response
+        self.status = response.status
         self._provider = provider
         self._idle = idle
         self._mask = KeyMask(secrets) if secrets else None
@@ -79,10 +83,6 @@ class Incoming:
         self._released = False
         self.observer: ByteObserver | None = None
         """Gets the bytes that `read` returns."""
-
-    @property
-    def status(self) -> int:
-        return self._response.status
 
     @property
     def headers(self) -> CIMultiDict[str] | CIMultiDictProxy[str]:
@@ -94,9 +94,12 @@ class Incoming:
     async def read(self) -> bytes:
         """Return the next bytes from the network, empty at the end."""
         if self.observer is None:
-            if self._mask is None and self._unwrapping is None:
-                return await self._read()
-            return await self._read_masked()
+            if self._mask is not None or self._unwrapping is not None:
+                return await self._read_masked()
+            try:
+                return await self._response.read()
+            except _BROKEN as error:
+                raise self._broken(error) from None
         try:
             piece = await self._read_masked()
         except ToolbridgeError as error:
@@ -130,23 +133,22 @@ class Incoming:
     async def _read(self) -> bytes:
         try:
             return await self._response.read()
-        except TimeoutError:
-            raise TimedOut(
+        except _BROKEN as error:
+            raise self._broken(error) from None
+
+    def _broken(self, error: Exception) -> ToolbridgeError:
+        """Return the error of an answer that does not go on."""
+        if isinstance(error, TimeoutError):
+            return TimedOut(
                 f"{self._provider} sent nothing for {self._idle:g} s; raise `idle_timeout` of the "
                 "provider if the model needs longer",
                 provider=self._provider,
-            ) from None
-        except InvalidResponse as error:
-            raise Truncated(
-                f"{self._provider} did not continue its answer with valid HTTP ({error})",
-                provider=self._provider,
-            ) from None
-        except (ConnectionClosed, OSError) as error:
-            raise Truncated(
-                f"{self._provider} closed the connection in the middle of its answer "
-                f"({_reason(error)})",
-                provider=self._provider,
-            ) from None
+            )
+        if isinstance(error, InvalidResponse):
+            what = f"did not continue its answer with valid HTTP ({error})"
+        else:
+            what = f"closed the connection in the middle of its answer ({_reason(error)})"
+        return Truncated(f"{self._provider} {what}", provider=self._provider)
 
     async def read_whole(self, limit: int = MAX_WHOLE) -> bytes:
         """Return the whole body; raise `BrokenWire` above `limit` bytes."""

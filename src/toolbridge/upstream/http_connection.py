@@ -144,41 +144,42 @@ class WireResponse:
         while not self.status:
             if self._failure is not None:
                 raise self._failure
-            await self._wait()
+            await self._waiting()
 
     async def read(self) -> bytes:
         """Return the next bytes of the body, empty at its end."""
-        inflating = self._inflating
-        if inflating is None:
-            return await self._read()
-        while not (piece := inflating.take()):
-            if not (packed := await self._read()):
-                inflating.end()
-                return b""
-            inflating.put(packed)
+        # One function: a delivery of the network resumes every function that waits for it.
+        inflating, pieces = self._inflating, self._pieces
+        while inflating is None or not (piece := inflating.take()):
+            while not pieces:
+                if self.done:
+                    return self._end()
+                await self._waiting()
+            piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            pieces.clear()
+            self.size = 0
+            if self.paused:
+                self._resume()
+            if inflating is None:
+                break
+            inflating.put(piece)
         return piece
 
-    async def _read(self) -> bytes:
-        while not self._pieces:
-            if self.done:
-                if self._failure is not None:
-                    raise self._failure
-                self._read_to_end = True
-                return b""
-            await self._wait()
-        pieces = self._pieces
-        piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        pieces.clear()
-        self.size = 0
-        if self.paused:
-            self._resume()
-        return piece
+    def _end(self) -> bytes:
+        """Return the end of the body; raise if the body was cut off."""
+        if self._failure is not None:
+            raise self._failure
+        self._read_to_end = True
+        if self._inflating is not None:
+            self._inflating.end()
+        return b""
 
-    async def _wait(self) -> None:
+    def _waiting(self) -> asyncio.Future[None]:
+        """Return what the next delivery sets."""
         loop = self._connection.loop
-        self._waiter = loop.create_future()
+        self._waiter = waiter = loop.create_future()
         self.waits_since = loop.time()
-        await self._waiter
+        return waiter
 
     def _resume(self) -> None:
         self.paused = False

@@ -9,12 +9,13 @@ that can be forwarded. Requests of clients raise `MalformedRequest`, chunks of p
 import json
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from typing import (  # msgspec needs Any for members that no shape describes
     Any,
     Generic,
     TypeAlias,
     TypeVar,
+    Union,
     get_args,
 )
 
@@ -60,11 +61,7 @@ class StrictDecoder(Generic[S]):
         # mypy does not see that `strict` is a subclass of `shape`.
         self._strict: msgspec.json.Decoder[Any] = msgspec.json.Decoder(strict)
         self._decoder = msgspec.json.Decoder(shape)
-        self._inside = [
-            field.name
-            for field in msgspec.structs.fields(shape)
-            if field.encode_name in _known_names(shape)[1]
-        ]
+        self._inside = _fields_with_objects(shape)
 
     def decode(self, raw: msgspec.Raw, where: str = "") -> tuple[S, tuple[str, ...]]:
         try:
@@ -78,17 +75,57 @@ class StrictDecoder(Generic[S]):
         return found, ()
 
 
+def _fields_with_objects(shape: type[msgspec.Struct]) -> list[str]:
+    """Return the fields of a shape that hold objects of another shape."""
+    inside = _known_names(shape)[1]
+    return [field.name for field in msgspec.structs.fields(shape) if field.encode_name in inside]
+
+
+def _tagged_shape(shape: type[S], tag: str) -> type[S]:
+    """Return `shape` with the value of `type` that stands for it, and without unknown fields."""
+    made: type[S] = msgspec.defstruct(  # type: ignore[assignment]  # a subclass of `shape`
+        shape.__name__, [], bases=(shape,), forbid_unknown_fields=True, kw_only=True,
+        tag=tag, tag_field="type",
+    )  # fmt: skip
+    return made
+
+
 class OpenUnion(Generic[S]):
     """Structs by the value of `type`; any other value decodes to `Unknown`."""
 
     def __init__(self, members: Mapping[str, type[S]]) -> None:
         self._decoders = {tag: msgspec.json.Decoder(shape) for tag, shape in members.items()}
         self._strict = {tag: StrictDecoder(shape) for tag, shape in members.items()}
+        self._members = members
+
+    @cached_property
+    def _tagged(self) -> tuple["msgspec.json.Decoder[Any]", dict[type, list[str]]]:
+        """A decoder of all members, and their fields with objects inside.
+
+        msgspec reads the tag and the member in one pass over the bytes.
+        """
+        kinds = [_tagged_shape(shape, tag) for tag, shape in self._members.items()]
+        return (
+            msgspec.json.Decoder(Union[tuple(kinds)]),  # noqa: UP007  from a list
+            {kind: inside for kind in kinds if (inside := _fields_with_objects(kind))},
+        )
 
     def decode_named(
         self, raw: msgspec.Raw, where: str = ""
     ) -> tuple[S | Unknown, tuple[str, ...]]:
         """Decode one member as `decode` does; return it with the fields that its shape does not list."""
+        decoder, inside = self._tagged
+        try:
+            found: S = decoder.decode(raw)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return self._decode_other(raw, where)
+        for name in inside.get(type(found), ()):
+            if getattr(found, name) is not None:
+                return self._decode_other(raw, where)
+        return found, ()
+
+    def _decode_other(self, raw: msgspec.Raw, where: str) -> tuple[S | Unknown, tuple[str, ...]]:
+        """Decode a member of an unknown type, or one with fields that may be unknown."""
         try:
             tag = _tags.decode(raw).type
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

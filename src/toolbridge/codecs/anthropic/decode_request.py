@@ -33,7 +33,7 @@ def decode_request(
     user, metadata = _decode_metadata(asked.metadata)
     choice, chosen = decode_choice(asked.tool_choice)
     kept = {"tool_choice": chosen, "metadata": metadata, **configured}
-    turns = TurnDecoder()
+    turns = TurnDecoder(len(asked.messages or ()))
     for number, message in enumerate(asked.messages or ()):
         turns.add(number, message)
     extra = wire.leftovers(body, shapes.Body)

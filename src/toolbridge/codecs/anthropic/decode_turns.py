@@ -11,6 +11,7 @@ from toolbridge.codecs.anthropic.citations import is_own_citation
 from toolbridge.codecs.anthropic.server_blocks import decode_server_block
 from toolbridge.codecs.anthropic.shapes import BLOCKS, MESSAGE, ORIGIN, decode_cache
 from toolbridge.codecs.anthropic.signatures import decode_caller, decode_signature
+from toolbridge.core.byte_memo import ByteMemo
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.messages import (
     Call,
@@ -30,6 +31,10 @@ from toolbridge.core.messages import (
 from toolbridge.core.source import sourced
 from toolbridge.wire import shapes as wire
 
+_LONG = 8
+"""Messages of a conversation whose next request repeats them: an agent sends all of them again."""
+_memo: ByteMemo[Turn] = ByteMemo(4 * 1024 * 1024)
+"""Turns by the index and the JSON of their messages. They are shared between requests."""
 _messages = wire.StrictDecoder(shapes.Message)
 _system = msgspec.json.Decoder(shapes.SystemBlock)
 _objects = msgspec.json.Decoder(wire.AnyObject)
@@ -53,8 +58,10 @@ def _decode_system_block(raw: msgspec.Raw, where: str) -> Text:
 class TurnDecoder:
     """The messages so far, as turns: one turn for each message."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int = 0) -> None:
+        """`count` is the number of messages; those of a long conversation were decoded before."""
         self._turns: list[Turn] = []
+        self._long = count >= _LONG
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -62,22 +69,35 @@ class TurnDecoder:
 
     def add(self, number: int, raw: msgspec.Raw) -> None:
         """Read the next message; `number` is its index."""
-        where = f"messages.{number}"
-        message, unknown = _messages.decode(raw, where)
-        # Anthropic, Messages API: a string is short for one text block.
-        if isinstance(message.content, str):
-            source = Origin(ORIGIN, f"{where}.content")
-            parts: list[Part] = [Text(message.content, source=source)] if message.content else []
-        else:
-            blocks = enumerate(message.content or ())
-            parts = [_decode_block(block, f"{where}.content.{j}") for j, block in blocks]
-        # Anthropic, tool use: results come first in the content of a message.
-        parts.sort(key=lambda part: not isinstance(part, Result))
-        if unknown:
-            fields = wire.leftovers(raw, shapes.Message, where)
-            source = Origin(ORIGIN, where, unknown=tuple(fields))
-            parts.append(Foreign(ORIGIN, MESSAGE, fields, source))
-        self._turns.append(Turn(message.role, tuple(parts), Origin(ORIGIN, where)))
+        if not self._long:
+            self._turns.append(_decode_message(number, raw))
+            return
+        key = b"%d:%b" % (number, raw)
+        turn = _memo.get(key)
+        if turn is None:
+            # A `Raw` of a decoder refers to the whole body; a copy has its own bytes.
+            turn = _decode_message(number, raw.copy())
+            _memo.put(key, turn)
+        self._turns.append(turn)
+
+
+def _decode_message(number: int, raw: msgspec.Raw) -> Turn:
+    where = f"messages.{number}"
+    message, unknown = _messages.decode(raw, where)
+    # Anthropic, Messages API: a string is short for one text block.
+    if isinstance(message.content, str):
+        source = Origin(ORIGIN, f"{where}.content")
+        parts: list[Part] = [Text(message.content, source=source)] if message.content else []
+    else:
+        blocks = enumerate(message.content or ())
+        parts = [_decode_block(block, f"{where}.content.{j}") for j, block in blocks]
+    # Anthropic, tool use: results come first in the content of a message.
+    parts.sort(key=lambda part: not isinstance(part, Result))
+    if unknown:
+        fields = wire.leftovers(raw, shapes.Message, where)
+        source = Origin(ORIGIN, where, unknown=tuple(fields))
+        parts.append(Foreign(ORIGIN, MESSAGE, fields, source))
+    return Turn(message.role, tuple(parts), Origin(ORIGIN, where))
 
 
 def _decode_block(raw: msgspec.Raw, where: str) -> Part:

@@ -67,15 +67,16 @@ class TurnEncoder:
         content = _Content(self, joint="")
         thinking: list[str] = []
         calls: list[Json] = []
+        broken = False
         for index, part in enumerate(turn.content):
             if isinstance(part, Thinking):
                 thinking.append(part.text)
             elif isinstance(part, Call):
+                broken = broken or bool(part.raw)
                 self._names[part.id] = part.name
                 calls.append(encode_call(part, len(calls)))
             else:
                 content.add(f"{where}.{index}", part)
-        broken = any(isinstance(part, Call) and part.raw for part in turn.content)
         written = None if broken else own_words(turn, ORIGIN)
         if written is not None:
             return written

@@ -263,8 +263,8 @@ class ContentBuilder:
 
     @property
     def text(self) -> str:
-        texts = (part.get("text") for part in self._parts if isinstance(part, dict))
-        return self._joint.join(text for text in texts if isinstance(text, str))
+        texts = [part.get("text") for part in self._parts if isinstance(part, dict)]
+        return self._joint.join([text for text in texts if isinstance(text, str)])
 
     @property
     def value(self) -> Json:

@@ -42,7 +42,9 @@ class TurnEncoder(PartEncoder):
     def __init__(self, request: Request, target: Target, quirks: Quirks) -> None:
         super().__init__(request, target, quirks)
         self._calls: dict[str, Call] = {}
-        """The calls so far by id, in the order of the history."""
+        """The calls so far by id."""
+        self._ranks: dict[str, int] = {}
+        """The order of the calls in the history, by id."""
 
     def system(self, texts: tuple[Text, ...]) -> list[Json]:
         """Return the system messages in front of the conversation."""
@@ -107,9 +109,10 @@ class TurnEncoder(PartEncoder):
 
     def _in_call_order(self, results: list[tuple[str, JsonObject]]) -> list[JsonObject]:
         """Return results in the order of their calls: some chat templates ignore the ids."""
-        order = {id: i for i, id in enumerate(self._calls)}
-        ranked = sorted(results, key=lambda result: order.get(result[0], len(order)))
-        return [message for _, message in ranked]
+        if len(results) > 1:
+            ranks, last = self._ranks, len(self._ranks)
+            results = sorted(results, key=lambda result: ranks.get(result[0], last))
+        return [message for _, message in results]
 
     def _result(self, where: str, result: Result, after: "ContentBuilder") -> JsonObject:
         own = self._own_result(result)
@@ -172,6 +175,7 @@ class TurnEncoder(PartEncoder):
                     thoughts.append(part)
             elif isinstance(part, Call):
                 self._calls[part.id] = part
+                self._ranks.setdefault(part.id, len(self._ranks))
                 calls.append(self._call(part))
             elif _is_fields(part):
                 message |= part.raw

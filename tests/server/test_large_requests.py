@@ -1,0 +1,78 @@
+"""A large request takes several turns of the event loop, so that other streams go on."""
+
+import asyncio
+
+import pytest
+from tests.peers import bridged, line_of, replay
+from tests.server.test_messages import body, post
+
+from toolbridge.core import json as json_functions
+from toolbridge.routing import sources, translated
+from toolbridge.server import api_endpoint, gateway
+
+
+class Turns:
+    """Counts turns of the event loop, and notes in which turn a function was called."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.seen: dict[str, int] = {}
+
+    def count(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.now += 1
+        self._next = loop.call_soon(self.count, loop)
+
+    def stop(self) -> None:
+        self._next.cancel()
+
+    def noting(self, name, function):
+        def call(*args, **kwargs):
+            self.seen[name] = self.now
+            return function(*args, **kwargs)
+
+        return call
+
+
+@pytest.fixture
+def turns(monkeypatch):
+    turns = Turns()
+    read = api_endpoint.ApiEndpoint.read
+    monkeypatch.setattr(api_endpoint.ApiEndpoint, "read", turns.noting("decode", read))
+    monkeypatch.setattr(translated, "plan", turns.noting("plan", translated.plan))
+    dump = json_functions.dump_bytes
+    monkeypatch.setattr(sources, "dump_bytes", turns.noting("send", dump))
+    return turns
+
+
+async def steps_of(turns, text):
+    async with bridged(replay(line_of("ok", done=True))) as (url, _, _):
+        await post(url, body("The first request asks the server for its model.", stream=False))
+        turns.count(asyncio.get_running_loop())
+        response, _ = await post(url, body(text, stream=False))
+        turns.stop()
+    assert response.status == 200
+    return [turns.seen[name] for name in ("decode", "plan", "send")]
+
+
+async def test_decoding_planning_and_sending_are_separate_turns(turns):
+    decoded, planned, sent = await steps_of(turns, "x " * gateway.LARGE)
+    assert decoded < planned < sent
+
+
+async def test_a_small_request_does_not_wait_for_other_tasks(turns):
+    decoded, planned, sent = await steps_of(turns, "x")
+    assert decoded == planned == sent
+
+
+async def test_a_long_conversation_is_sent_alike_each_time():
+    asked = body("x", stream=False)
+    again = {"role": "assistant", "content": [{"type": "text", "text": "y " * 2000}]}
+    asked["messages"] = [*asked["messages"], *([again, {"role": "user", "content": "z"}] * 20)]
+    async with bridged(replay(line_of("ok", done=True))) as (url, server, _):
+        for _ in range(2):
+            response, answer = await post(url, asked)
+            assert response.status == 200
+            assert answer["content"] == [{"type": "text", "text": "ok"}]
+    first, second = (heard.json for heard in server.heard if heard.path == "/api/chat")
+    assert first == second
+    assert len(first["messages"]) == len(asked["messages"])
