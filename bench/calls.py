@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from bench import bodies, native
-from bench.native import OUT, Mock
+from bench.native import Mock, scratch
 from bench.plan import model_server
 from bench.targets import HEADERS, UPSTREAMS, Server, toolbridge
 
@@ -37,7 +37,7 @@ class CountedGateway:
 
     def __init__(self, api: str, mock: int) -> None:
         server = toolbridge(api, mock, name="counted")
-        self._out = OUT / f"calls-{server.port}.json"
+        self._out = scratch() / f"calls-{server.port}.json"
         program = [sys.executable, str(HERE / "counted_gateway.py"), str(self._out)]
         self._server = Server("counted", [*program, *server.command[2:]], server.port)
         self._server.start()

@@ -10,6 +10,7 @@ this run as the new baseline.
 
 import argparse
 import json
+import os
 import platform
 import sys
 import time
@@ -108,6 +109,9 @@ def main() -> int:
     if why := native.missing():
         print(f"bench-guard skipped: {why}")
         return 0
+    if not args.calls and (load := os.getloadavg()[0]) > 1:
+        # Under a load of 10, two runs of the same commit differed by more than 10 % in 6 of 14 ratios.
+        print(f"# the machine is busy (load {load:.1f}): its ratios are not reliable")
     found_calls = calls.counted()
     found_ratios = {} if args.calls else ratios()
     if args.save:

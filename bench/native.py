@@ -4,16 +4,29 @@
 first use, into `build/bench`.
 """
 
+import atexit
 import json
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import urllib.request
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
 OUT = HERE.parent / "build" / "bench"
+
+
+@cache
+def scratch() -> Path:
+    """Return a folder for the files of this run; it is removed at the end of the process."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix="run-", dir=OUT)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def missing() -> str:
@@ -88,7 +101,7 @@ class Load:
     headers: dict[str, str] = field(default_factory=dict)
 
     def start(self, port: int, path: str, name: str) -> subprocess.Popen:
-        file = OUT / f"body-{name}-{port}.json"
+        file = scratch() / f"body-{name}-{port}.json"
         file.write_bytes(self.body)
         command: list[object] = [
             built("load"), "-p", port, "-u", path, "-b", file, "-c", self.at_once,

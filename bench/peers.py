@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.native import OUT
+from bench.native import OUT, scratch
 from bench.targets import KEY, Server, free_port
 
 FOLDER = OUT / "peers"
@@ -47,7 +47,7 @@ def litellm(mock: int) -> Server:
         _run([sys.executable, "-m", "venv", str(home)])
         pip = [str(home / "bin" / "python"), "-m", "pip", "install", "-qq"]
         _run([*pip, "--disable-pip-version-check", "litellm[proxy]"])
-    config = FOLDER / f"litellm-{mock}.yaml"
+    config = scratch() / f"litellm-{mock}.yaml"
     config.write_text(LITELLM_CONFIG.format(mock=mock))
     port = free_port()
     command = [str(program), "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]

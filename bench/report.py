@@ -54,13 +54,10 @@ def _run(about: dict) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     busy = about["load_before"] > 0.5 or about["load_after"] > about["cores"] + 1
     state = "**The machine was busy with other work**" if busy else "The machine was idle"
-    kind = (
-        "A quick run (a tenth of the load, 200 paced streams)" if about["quick"] else "A full run"
-    )
     return (
         f"{about['date']}, {about['cores']} cores ({about['processor']}), "
         f"{about['memory_gb']} GB, {about['system']}. {versions}. "
-        f"{kind}, median of {about['rounds']} rounds. "
+        f"{about['kind']}, median of {about['rounds']} round{'s' * (about['rounds'] > 1)}. "
         f"{state}: load {about['load_before']} before and {about['load_after']} after the run."
     )
 

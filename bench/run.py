@@ -21,10 +21,16 @@ from bench import native, peers, plan, report
 from bench.rounds import bad
 
 RESULT = native.OUT / "result.json"
+LOADS = {
+    ("gateway", False): "A full run",
+    ("gateway", True): "A quick run (a tenth of the load, 200 paced streams)",
+    ("peers", False): "A full run (a tenth of the load, because of the slowest gateway)",
+    ("peers", True): "A quick run (3 % of the load)",
+}
 ROOT = Path(__file__).parents[1]
 
 
-def about(size: plan.Size, rounds: int, load_before: float) -> dict:
+def about(kind: str, rounds: int, load_before: float) -> dict:
     """Return where and when the figures were measured."""
     nginx = subprocess.run("nginx -v", shell=True, capture_output=True, text=True, check=False,
                            env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin"})  # fmt: skip
@@ -40,8 +46,8 @@ def about(size: plan.Size, rounds: int, load_before: float) -> dict:
         "system": f"{platform.system()} {platform.machine()}",
         "load_before": round(load_before, 1),
         "load_after": round(os.getloadavg()[0], 1),
+        "kind": kind,
         "rounds": rounds,
-        "quick": size is plan.QUICK,
         "versions": {
             "toolbridge": f"{version('toolbridge')} ({commit.stdout.strip() or 'no commit'})",
             "Python": platform.python_version(),
@@ -81,7 +87,7 @@ def main() -> int:
             found, rounds = plan.gateway(size, args.only), size.rounds
         else:
             found, rounds = plan.with_peers(size), size.long_rounds
-        result[part] = {"about": about(size, rounds, before), **found}
+        result[part] = {"about": about(LOADS[part, args.quick], rounds, before), **found}
     if "peers" in args.parts:
         result["peers"]["about"]["versions"] |= peers.versions()
     if not args.only:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench import bodies
-from bench.native import OUT, Load, Mock, finished
+from bench.native import Load, Mock, finished, scratch
 from bench.scenarios import Figures
 from bench.targets import HEADERS, Target
 
@@ -29,7 +29,7 @@ def stall(mock: Mock, target: Target, kilobytes: int, sessions: int, seed: str) 
     """Return the longest stall in ms, as the median over `sessions`: cold and in the same session."""
     turns = _turns(target, kilobytes, sessions, seed)
     mock.configure(chunks=10_000_000, burst=1, gap=GAP)
-    file = OUT / f"arrivals-{target.server.port}.txt"
+    file = scratch() / f"arrivals-{target.server.port}.txt"
     body = bodies.plain(stream=True, model=target.server.model)
     second = Load(body, 1, 1, limit=600, options=("-o", file), headers=HEADERS)
     begun = mock.stats()["chunks"]

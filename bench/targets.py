@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import bodies
-from bench.native import OUT
+from bench.native import OUT, scratch
 from bench.processes import memory
 
 UPSTREAMS = {"ollama": ("/api/chat", '"done":true'), "openai_chat": ("/v1/chat/completions", "[DONE]")}  # fmt: skip
@@ -69,9 +69,8 @@ class Server:
     """Memory after that answer, in MB."""
 
     def start(self, limit: float = 180) -> None:
-        OUT.mkdir(parents=True, exist_ok=True)
-        home = OUT / "homes" / f"{self.name}-{self.port}"
-        home.mkdir(parents=True, exist_ok=True)
+        home = scratch() / f"home-{self.port}"
+        home.mkdir()
         keep = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         env = {**keep, "HOME": str(home), "OLLAMA_HOST": "127.0.0.1:1", **self.env}
         self._log = OUT / f"{self.name}.log"
@@ -157,8 +156,7 @@ def free_port() -> int:
 
 def toolbridge(api: str, mock: int, *, workers: int = 1, name: str = "toolbridge") -> Server:
     """Return a gateway in front of the model server at the port `mock`, which speaks `api`."""
-    OUT.mkdir(parents=True, exist_ok=True)
-    config = OUT / f"{name}-{api}-{mock}.toml"
+    config = scratch() / f"{name}-{api}-{mock}.toml"
     path = "/v1" if api == "openai_chat" else ""
     config.write_text(CONFIG.format(api=api, port=mock, path=path))
     port = free_port()
@@ -176,8 +174,8 @@ def nginx(mock: int) -> Server | None:
     if (program := shutil.which("nginx", path=search)) is None:
         return None
     port = free_port()
-    folder = OUT / f"nginx-{port}"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = scratch() / f"nginx-{port}"
+    folder.mkdir()
     config = folder / "nginx.conf"
     config.write_text(NGINX.format(folder=folder, mock=mock, port=port))
     command = [program, "-c", str(config), "-e", str(folder / "nginx.log")]
