@@ -227,6 +227,14 @@ def test_an_alias_of_several_deployments_of_litellm_shares_them_too():
     }  # fmt: skip
 
 
+def test_a_weight_of_litellm_comes_before_its_limit():
+    two = [("big", {"model": "openai/a", "weight": 2, "rpm": 9}), ("big", {"model": "groq/b", "weight": -1})]  # fmt: skip
+    tables, notes = litellm(*two)
+    to = [{"model": "openai/a", "weight": 2}, {"model": "groq/b", "weight": 1}]
+    assert tables["routes"] == [{"model": "big", "to": to}]
+    assert notes == {"model_list.0.litellm_params.rpm": "has no equivalent; not carried"}
+
+
 def test_fallbacks_from_and_to_several_deployments_of_litellm():
     two = [("big", {"model": "openai/a", "weight": 2}), ("big", {"model": "groq/b"})]
     small = ("small", {"model": "openai/s"})
@@ -420,6 +428,33 @@ def test_strategies_of_portkey(config, expected):
     _, draft = import_source(config, "portkey")
     tables = tomllib.loads(write_toml(draft, "x"))
     assert {name: tables[name] for name in expected} == expected
+
+
+def balanced(*weights, provider="openai"):
+    targets = [
+        {"provider": provider, "weight": weight, "override_params": {"model": f"m{n}"}}
+        for n, weight in enumerate(weights)
+    ]
+    return {"strategy": {"mode": "loadbalance"}, "targets": targets}
+
+
+def test_a_target_of_portkey_without_a_weight_above_zero_gets_nothing():
+    _, draft = import_source(balanced(2, 0, -1, "3", None, 0.5), "portkey")
+    (route,) = tomllib.loads(write_toml(draft, "x"))["routes"]
+    assert route["to"] == [
+        {"model": "openai/m0", "weight": 2},
+        {"model": "openai/m5", "weight": 0.5},
+    ]
+
+
+@pytest.mark.parametrize(("second", "chains"), [(4, 32), (5, 1)])
+def test_too_many_combinations_of_portkey_are_noted(second, chains):
+    parts = [balanced(*[1] * 8), balanced(*[1] * second, provider="groq")]
+    config = {"strategy": {"mode": "fallback"}, "targets": parts}
+    _, draft = import_source(config, "portkey")
+    assert len(draft.map) == chains
+    noted = [note for note in draft.notes if "more than 32 combinations" in str(note)]
+    assert len(noted) == (chains == 1)
 
 
 def test_conditions_of_portkey_that_cannot_be_carried_say_why():
