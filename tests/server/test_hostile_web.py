@@ -52,7 +52,8 @@ async def test_instructions_in_a_page_change_nothing_but_the_text():
 
 
 @pytest.mark.parametrize(
-    "location", ["http://127.0.0.1:8080/secret", "http://localhost/", "http://169.254.169.254/latest"]
+    "location",
+    ["http://127.0.0.1:8080/secret", "http://localhost/", "http://169.254.169.254/latest"],
 )
 async def test_a_redirect_to_a_private_address_is_refused(location):
     async def page(_, line):
