@@ -198,3 +198,11 @@ def warning(losses: list[Loss]) -> str:
 def shortened(text: str, count: int) -> str:
     """Return `text` for a header, cut if it is too long."""
     return text if len(text) <= MAX_HEADER else f"{text[:MAX_HEADER]}… ({count} in all)"
+
+
+def healed_text(message: Message) -> str:
+    """Return the text of the header for the healing steps of an answer."""
+    steps = [
+        f"{r.name or 'answer'}: {s.what} (level {s.level})" for r in message.healed for s in r.steps
+    ]
+    return "; ".join(steps)[:MAX_HEADER]

@@ -18,7 +18,6 @@ from toolbridge.codecs.ollama.shapes import LOAD
 from toolbridge.config import Config, ProviderConfig, secret, secrets_of
 from toolbridge.core import events as ev
 from toolbridge.core.codec import AnswerContext, Codec, Encoder
-from toolbridge.core.draft import Draft
 from toolbridge.core.errors import NotAllowed, ToolbridgeError
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
@@ -26,6 +25,7 @@ from toolbridge.core.messages import Loss, Message, Problem, Request
 from toolbridge.core.redaction import Redactor
 from toolbridge.policy.failover import TriedAddress
 from toolbridge.policy.key_scopes import check_model
+from toolbridge.policy.load_requests import loaded_answer
 from toolbridge.policy.native_tools import translated_tools
 from toolbridge.policy.server_tools import forced_tool, refuse
 from toolbridge.routing import Router
@@ -37,7 +37,7 @@ from toolbridge.routing.providers import config_for, passes_through
 from toolbridge.routing.translated import ClientSide
 from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.caller_login import ClientHeaders
-from toolbridge.server.client_turn import MAX_HEADER, ClientTurn
+from toolbridge.server.client_turn import ClientTurn, healed_text
 from toolbridge.server.created_keys import permitted_request
 from toolbridge.server.http import HttpExchange, IncomingRequest
 from toolbridge.server.kept_requests import KeptRequests
@@ -236,7 +236,7 @@ class Gateway:
             turn.asked = AnswerContext(request, turn.entry.at)
             return KnownAnswer(refuse(request, tool, codec, Ids(os.urandom(16))))
         if request.extra.get(LOAD) is True and not turn.same_api:
-            return KnownAnswer(_loaded(request))
+            return KnownAnswer(loaded_answer(request, Ids(os.urandom(16))))
         turn.counted = turn.kept.estimate = counted = self.router.admit(request, route)
         turn.kept.estimates[route.address] = counted
         turn.asked = AnswerContext(asked, turn.entry.at, counted.shown)
@@ -341,7 +341,7 @@ class Gateway:
             return message
         turn.lose_of_answer(message)
         if message.healed:
-            exchange.extra_headers["x-toolbridge-healed"] = _healed(message)
+            exchange.extra_headers["x-toolbridge-healed"] = healed_text(message)
         await self._keep(turn, message, chain.maker)
         await exchange.reply(200, codec.encode_message(message, asked))
         return message
@@ -405,20 +405,3 @@ def _recorder(config: Config, secrets: list[str]) -> "ExchangeRecorder":
 
 class _Identified(msgspec.Struct):
     id: str = ""
-
-
-def _loaded(request: Request) -> list[ev.Event]:
-    """Return the empty answer to an Ollama request without messages, which loads the model.
-
-    Ollama API: `ollama run` begins with such a request. Other APIs have none and reject it.
-    """
-    ids = Ids(os.urandom(16))
-    draft = Draft(ids)
-    return draft.start(id=ids.message(), model=request.model) + draft.finish("end")
-
-
-def _healed(message: Message) -> str:
-    steps = [
-        f"{r.name or 'answer'}: {s.what} (level {s.level})" for r in message.healed for s in r.steps
-    ]
-    return "; ".join(steps)[:MAX_HEADER]
