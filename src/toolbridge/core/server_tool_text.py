@@ -6,8 +6,7 @@ from the web or from an MCP server is marked as untrusted (`core.untrusted`).
 
 from toolbridge.core.content import Image, Text
 from toolbridge.core.fences import fenced
-from toolbridge.core.json import dumps
-from toolbridge.core.json_fields import text_of
+from toolbridge.core.json import dumps, text_of
 from toolbridge.core.server_tools import (
     CodeOutput,
     FetchedPage,

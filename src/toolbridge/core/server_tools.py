@@ -10,8 +10,7 @@ from typing import Literal, TypeAlias, get_args
 import msgspec
 
 from toolbridge.core.content import Image, Origin, Text
-from toolbridge.core.json import JsonObject
-from toolbridge.core.json_fields import text_in
+from toolbridge.core.json import JsonObject, text_in
 
 ServerToolKind: TypeAlias = Literal[
     "web_search", "web_fetch", "tool_search", "code_execution", "mcp"

@@ -25,7 +25,6 @@ from toolbridge.core.messages import Loss, Message, Problem, Request
 from toolbridge.core.redaction import Redactor
 from toolbridge.policy.failover import TriedAddress
 from toolbridge.policy.key_scopes import check_model
-from toolbridge.policy.load_requests import loaded_answer
 from toolbridge.policy.native_tools import translated_tools
 from toolbridge.policy.server_tools import forced_tool, refuse
 from toolbridge.routing import Router
@@ -41,7 +40,6 @@ from toolbridge.server.client_turn import ClientTurn, healed_text
 from toolbridge.server.created_keys import permitted_request
 from toolbridge.server.http import HttpExchange, IncomingRequest
 from toolbridge.server.kept_requests import KeptRequests
-from toolbridge.server.kept_searches import KeptSearches
 from toolbridge.server.opaque_tokens import OpaqueTokens
 from toolbridge.server.passthrough import (
     TurnWriter,
@@ -54,7 +52,7 @@ from toolbridge.server.request_log import Entry
 from toolbridge.server.rule_routes import choose_addresses, key_name, routing_headers
 from toolbridge.server.server_tool_turns import GatewayTools
 from toolbridge.server.shared_facts import SharedFacts
-from toolbridge.server.stored_responses import StoredResponses, stateless
+from toolbridge.server.stored_responses import KeptSearches, StoredResponses, stateless
 from toolbridge.server.streaming import StreamReply, TranslatedWriter, Writer
 from toolbridge.state_dir import state_dir
 from toolbridge.store.engines import Engines
@@ -236,6 +234,8 @@ class Gateway:
             turn.asked = AnswerContext(request, turn.entry.at)
             return KnownAnswer(refuse(request, tool, codec, Ids(os.urandom(16))))
         if request.extra.get(LOAD) is True and not turn.same_api:
+            from toolbridge.policy.load_requests import loaded_answer
+
             return KnownAnswer(loaded_answer(request, Ids(os.urandom(16))))
         turn.counted = turn.kept.estimate = counted = self.router.admit(request, route)
         turn.kept.estimates[route.address] = counted

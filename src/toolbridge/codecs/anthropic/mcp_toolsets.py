@@ -6,8 +6,7 @@ Anthropic, MCP connector: `mcp_servers` lists servers by name and URL, and a too
 
 from msgspec.structs import replace
 
-from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.json_fields import object_of, objects_of
+from toolbridge.core.json import Json, JsonObject, object_of, objects_of
 from toolbridge.core.messages import Tool
 from toolbridge.core.server_tools import McpConnection, ServerTool
 

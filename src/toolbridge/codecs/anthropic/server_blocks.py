@@ -8,8 +8,7 @@ vendor's own JSON stays in `source`, so that Anthropic gets encrypted fields bac
 from toolbridge.codecs.anthropic.shapes import ORIGIN
 from toolbridge.codecs.anthropic.signatures import OWN
 from toolbridge.core.content import Image, Origin, Text
-from toolbridge.core.json import Json, JsonObject, dumps
-from toolbridge.core.json_fields import object_of, objects_of, text_of, texts_of
+from toolbridge.core.json import Json, JsonObject, dumps, object_of, objects_of, text_of, texts_of
 from toolbridge.core.server_tools import (
     ERROR_CODES,
     CodeOutput,

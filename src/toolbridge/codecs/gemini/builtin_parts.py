@@ -9,8 +9,7 @@ from typing import Literal
 
 from toolbridge.codecs.gemini.shapes import ORIGIN
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import JsonObject, dumps
-from toolbridge.core.json_fields import text_in
+from toolbridge.core.json import JsonObject, dumps, text_in
 from toolbridge.core.messages import Origin
 from toolbridge.core.server_tools import (
     CodeOutput,

@@ -6,8 +6,7 @@ of `tools`. None of them has a limit of uses, and none can be forced.
 
 from toolbridge.codecs.gemini.quirks import read_quirks
 from toolbridge.core.codec import Lose, Target
-from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.json_fields import texts_of
+from toolbridge.core.json import Json, JsonObject, texts_of
 from toolbridge.core.messages import Request
 from toolbridge.core.server_tools import McpConnection, ServerTool
 

@@ -14,8 +14,7 @@ from toolbridge.codecs.gemini.spelling import respell
 from toolbridge.codecs.gemini.thinking import decode_thinking
 from toolbridge.codecs.gemini.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
-from toolbridge.core.json import JsonObject
-from toolbridge.core.json_fields import text_of
+from toolbridge.core.json import JsonObject, text_of
 from toolbridge.core.messages import MAX_ANSWERS, OutputFormat, Request, Sampling, Turn
 from toolbridge.wire import shapes as wire
 

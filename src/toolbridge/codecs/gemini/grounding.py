@@ -10,8 +10,7 @@ from typing import NamedTuple, TypeAlias
 from toolbridge.codecs.gemini.shapes import CITATION, METADATA, ORIGIN, Candidate
 from toolbridge.core.citations import link, links
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.json_fields import objects_of
+from toolbridge.core.json import Json, JsonObject, objects_of
 from toolbridge.core.messages import Foreign, Origin, Part, Text
 from toolbridge.core.server_tools import (
     FetchedPage,

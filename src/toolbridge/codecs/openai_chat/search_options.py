@@ -8,8 +8,7 @@ Both become a hosted tool of ours. An answer has no part for the call, only anno
 from toolbridge.codecs.openai_chat.quirks import read_quirks
 from toolbridge.codecs.openai_chat.shapes import ORIGIN
 from toolbridge.core.codec import Lose, Target
-from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.json_fields import object_in, text_in, texts_of
+from toolbridge.core.json import Json, JsonObject, object_in, text_in, texts_of
 from toolbridge.core.messages import Origin, Request, Tool
 from toolbridge.core.server_tools import CONTEXT_SIZES, ServerTool
 from toolbridge.core.source import sourced

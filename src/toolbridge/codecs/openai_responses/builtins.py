@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from toolbridge.codecs.openai_responses.shapes import ORIGIN
-from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.json_fields import list_in, text_in
+from toolbridge.core.json import Json, JsonObject, list_in, text_in
 from toolbridge.core.messages import Tool
 
 Conversion = Callable[[JsonObject], JsonObject | None]

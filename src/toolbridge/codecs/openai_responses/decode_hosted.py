@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 
 from toolbridge.codecs.openai_responses.item_fields import is_own_id
 from toolbridge.codecs.openai_responses.shapes import ORIGIN
-from toolbridge.core.json import JsonObject, dumps, maybe_object
-from toolbridge.core.json_fields import list_in, text_in
+from toolbridge.core.json import JsonObject, dumps, list_in, maybe_object, text_in
 from toolbridge.core.messages import Origin, Text
 from toolbridge.core.server_tools import (
     CodeOutput,

@@ -7,8 +7,7 @@ exist at OpenAI alone.
 
 from toolbridge.codecs.openai_responses.shapes import ORIGIN
 from toolbridge.core.codec import Lose, Target
-from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.json_fields import object_in, text_in, texts_of
+from toolbridge.core.json import Json, JsonObject, object_in, text_in, texts_of
 from toolbridge.core.messages import Request
 from toolbridge.core.server_tools import CONTEXT_SIZES, McpConnection, ServerTool
 
