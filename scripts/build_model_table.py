@@ -109,7 +109,8 @@ OVERRIDES: dict[tuple[str, str], dict[str, Any]] = {
     # Anthropic, extended thinking: Sonnet 5.5 has the type "between_tools".
     ("anthropic", "claude-sonnet-5-5"): {"thinking_types": ("adaptive", "between_tools")},
 }
-# OpenAI, web search tool, limitations: "not supported in … gpt-4.1-nano".
+# litellm states the search for gpt-4.1 and gpt-4.1-mini, and nothing for gpt-4.1-nano, which other lists
+# of models with OpenAI's search leave out as well. OpenAI's own document was not checked.
 WITHOUT_SEARCH = re.compile(r"openai/gpt-4\.1-nano\b")
 """Models without web search, of vendors that search for their others."""
 SKIPPED = re.compile(
