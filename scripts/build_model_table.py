@@ -109,6 +109,10 @@ OVERRIDES: dict[tuple[str, str], dict[str, Any]] = {
     # Anthropic, extended thinking: Sonnet 5.5 has the type "between_tools".
     ("anthropic", "claude-sonnet-5-5"): {"thinking_types": ("adaptive", "between_tools")},
 }
+# litellm states the search for gpt-4.1 and gpt-4.1-mini, and nothing for gpt-4.1-nano, which other lists
+# of models with OpenAI's search leave out as well. OpenAI's own document was not checked.
+WITHOUT_SEARCH = re.compile(r"openai/gpt-4\.1-nano\b")
+"""Models without web search, of vendors that search for their others."""
 SKIPPED = re.compile(
     r"^(ft:|.*(?:-tts|image|audio|realtime|transcribe|lyria|learnlm|gemini-exp|container))"
 )
@@ -184,6 +188,7 @@ def facts(provider: str, name: str, lite: dict[str, Any], pi: dict[str, Any]) ->
         "retires": lite.get("deprecation_date", ""),
     }
     can, cannot = abilities(provider, lite, pi)
+    cannot |= {"web_search"} if WITHOUT_SEARCH.match(f"{provider}/{name}") else set()
     fields |= thinking(provider, lite, pi, thinks="thinking" in can)
     fields |= refusals(provider, lite, pi)
     if provider == "openai":
@@ -209,6 +214,7 @@ def abilities(provider: str, lite: dict[str, Any], pi: dict[str, Any]) -> tuple[
         "parallel": "supports_parallel_function_calling",
         "schema": "supports_response_schema",
         "thinking": "supports_reasoning",
+        "web_search": "supports_web_search",
     }
     stated = {name: lite.get(flag) for name, flag in flags.items()}
     if pi:
@@ -347,7 +353,7 @@ def build(sources: Sources, date: str) -> ModelTable:
     profiles: Counter[KnownModel] = Counter()
     sections: dict[str, dict[str, KnownModel]] = {}
     for provider in sorted({*LITELLM, *PI}):
-        sections[provider] = dict(thinned(dict(rows(sources, provider))))
+        sections[provider] = dict(thinned(with_search(dict(rows(sources, provider)))))
     for vendor in ("bedrock", "vertex", "azure"):
         sections[vendor] = _own(sections[vendor], sections)
     for section in sections.values():
@@ -375,6 +381,22 @@ def thinned(section: dict[str, KnownModel]) -> Iterator[tuple[str, KnownModel]]:
         same = any(_alike(section[form], known) for form in shorter)
         if not same:
             yield name, known
+
+
+def with_search(section: dict[str, KnownModel]) -> dict[str, KnownModel]:
+    """Return the rows with `web_search` for all spellings of a name that has it for one of them."""
+    searching = {
+        form
+        for name, known in section.items()
+        if "web_search" in known.can
+        for form in spellings(name)
+    }
+    return {
+        name: msgspec.structs.replace(known, can=known.can | {"web_search"})
+        if searching.intersection(spellings(name)) and "web_search" not in known.cannot
+        else known
+        for name, known in section.items()
+    }
 
 
 def _alike(one: KnownModel, other: KnownModel) -> bool:

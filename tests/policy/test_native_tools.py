@@ -6,9 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from toolbridge import codecs, providers
-from toolbridge.config import ProviderConfig
+from toolbridge.config import ModelConfig, ProviderConfig
 from toolbridge.core.codec import Target
 from toolbridge.policy.native_tools import native_tools, translated_tools
+from toolbridge.routing.capabilities import LiveModel, facts_of, target_of
 from toolbridge.routing.providers import own_server_tools
 from toolbridge.translate import RequestOptions, plan
 
@@ -153,3 +154,15 @@ def test_only_the_vendors_own_servers_have_the_tools():
     assert own_server_tools(elsewhere) == frozenset()
     set_by_the_user = replace(elsewhere, server_tools=("web_search",))
     assert own_server_tools(set_by_the_user) == {"web_search"}
+
+
+@pytest.mark.parametrize(
+    ("model", "searches"),
+    [("gpt-5.5", True), ("gpt-4.1-nano", False), ("gpt-4.1-nano-2025-04-14", False), ("new", True)],
+)
+def test_a_model_of_a_vendor_may_have_no_search(model, searches):
+    shipped, settings = providers.load("openai"), ModelConfig()
+    facts = facts_of("openai", shipped, model, settings, LiveModel())
+    target = target_of("openai", shipped, model, settings, facts)
+    assert ("web_search" in target.server_tools) is searches
+    assert "code_execution" in target.server_tools

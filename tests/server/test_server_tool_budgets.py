@@ -143,7 +143,7 @@ async def test_a_search_beyond_the_budget_is_an_error_that_the_model_reads(env):
         asked = SMALL | {"tools": [SEARCH]}
         async with anthropic.AsyncAnthropic(base_url=url, api_key=alice, max_retries=0) as client:
             message = await client.messages.create(**asked)
-    # The search could use 4096 tokens of output.
+    # The search could use 8000 tokens of output.
     assert message.content[1].content.error_code == "too_many_requests"
     assert message.content[-1].text == "In Switzerland."
     assert chats(finder) == []

@@ -6,7 +6,7 @@ from the web or from an MCP server is marked as untrusted (`core.untrusted`).
 
 from toolbridge.core.content import Image, Text
 from toolbridge.core.fences import fenced
-from toolbridge.core.json import Json, dumps
+from toolbridge.core.json import dumps, text_of
 from toolbridge.core.server_tools import (
     CodeOutput,
     FetchedPage,
@@ -52,7 +52,7 @@ def code_text(part: ServerCall | ServerResult) -> str:
     """Return executed code, or its output, as fenced code."""
     if isinstance(part, ServerCall):
         return "".join(
-            fenced(_string(part.arguments.get(field)), language)
+            fenced(text_of(part.arguments.get(field)), language)
             for field, language in _LANGUAGES.items()
         )
     if isinstance(part.outcome, CodeOutput):
@@ -75,9 +75,8 @@ def outcome_text(outcome: ServerToolOutcome) -> str:
             return (fenced(stdout) + fenced(stderr) + ending).strip() or "[no output]"
         case McpListing(tools):
             return "Tools of the server: " + ", ".join(tool.name for tool in tools)
-        case McpOutput(content):
-            texts = (part.text if isinstance(part, Text) else "[image]" for part in content)
-            return framed("\n".join(texts), "mcp")
+        case McpOutput():
+            return framed("\n".join(outcome.texts), "mcp")
         case McpApproval(approve, reason):
             return f"[the user {'approved' if approve else 'declined'} the call] {reason}".rstrip()
         case ServerToolError(code, text):
@@ -134,7 +133,3 @@ def _page_text(page: FetchedPage) -> str:
     head = f"{page.title}\n{page.url}\n\n" if page.title else f"{page.url}\n\n"
     cut = "\n[The page is longer; the rest was left out.]" if page.truncated else ""
     return framed(head + page.text, "web_fetch") + cut
-
-
-def _string(value: Json) -> str:
-    return value if isinstance(value, str) else ""

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 import msgspec
 
 from toolbridge.core.content import Image, Origin, Text
-from toolbridge.core.json import JsonObject
+from toolbridge.core.json import JsonObject, text_in
 
 ServerToolKind: TypeAlias = Literal[
     "web_search", "web_fetch", "tool_search", "code_execution", "mcp"
@@ -73,6 +73,22 @@ class ServerTool(msgspec.Struct, frozen=True, omit_defaults=True):
     """The label of the MCP server, for `mcp`."""
     mcp: McpConnection | None = None
 
+    @property
+    def place(self) -> JsonObject:
+        """The approximate location, in the fields that all vendors have; empty if it is unknown."""
+        found = {name: getattr(self, name) for name in _PLACE}
+        return {name: value for name, value in found.items() if value}
+
+    def at(self, place: JsonObject) -> "ServerTool":
+        """Return the tool with the location in `place`."""
+        return msgspec.structs.replace(self, **{name: text_in(place, name) for name in _PLACE})
+
+
+_PLACE = ("city", "region", "country", "timezone")
+ContextSize: TypeAlias = Literal["", "low", "medium", "high"]
+CONTEXT_SIZES: dict[str, ContextSize] = {size: size for size in get_args(ContextSize)}
+"""OpenAI, web search: the values of `search_context_size`."""
+
 
 class SearchHit(msgspec.Struct, frozen=True, omit_defaults=True):
     """One page that a web search found."""
@@ -134,6 +150,11 @@ class McpListing(msgspec.Struct, frozen=True, tag="mcp_listing"):
 class McpOutput(msgspec.Struct, frozen=True, tag="mcp_output", omit_defaults=True):
     content: tuple[Text | Image, ...] = ()
     is_error: bool = False
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of the result; an image is a note."""
+        return [part.text if isinstance(part, Text) else "[image]" for part in self.content]
 
 
 class McpApproval(msgspec.Struct, frozen=True, tag="mcp_approval", omit_defaults=True):

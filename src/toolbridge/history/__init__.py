@@ -18,9 +18,9 @@ from toolbridge.history.call_links import link
 from toolbridge.history.empty import without_empty_text
 from toolbridge.history.ids import legal_ids
 from toolbridge.history.names import legal_names
+from toolbridge.history.own_fields import with_readable_parts
 from toolbridge.history.pairing import settle
 from toolbridge.history.past_calls import Heal, PastCalls, heal_past_calls
-from toolbridge.history.readable import with_readable_parts
 from toolbridge.history.sequence import one_at_a_time
 
 __all__ = ["Heal", "Prepared", "prepare"]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec.structs import replace
 
-from toolbridge.core.messages import Foreign, Loss, Origin, Part, Request, Result, Tool, Turn
+from toolbridge.core.messages import Foreign, Loss, Origin, Part, Request, Result, Text, Tool, Turn
 from toolbridge.core.shared_fields import title
 from toolbridge.core.shared_tools import once_per_list
 
@@ -139,3 +139,22 @@ def _is_message(part: Part) -> bool:
 def _without_message(turn: Turn) -> Turn:
     content = tuple(part for part in turn.content if not _is_message(part))
     return turn if len(content) == len(turn.content) else replace(turn, content=content)
+
+
+# ── parts with a text for other APIs ─────────────────────────────────────────
+
+
+def with_readable_parts(request: Request) -> Request:
+    """Return `request` with a text in place of each foreign part that has one."""
+    if not any(_has_text(part) for turn in request.turns for part in turn.content):
+        return request
+    turns = (replace(turn, content=tuple(map(_readable, turn.content))) for turn in request.turns)
+    return replace(request, turns=tuple(turns))
+
+
+def _has_text(part: Part) -> bool:
+    return isinstance(part, Foreign) and bool(part.text)
+
+
+def _readable(part: Part) -> Part:
+    return Text(part.text) if isinstance(part, Foreign) and part.text else part

@@ -26,7 +26,8 @@ class KnownModel(msgspec.Struct, frozen=True, omit_defaults=True):
     """The maximum of output tokens."""
     can: frozenset[str] = frozenset()
     """The capabilities that the model has: `tools`, `thinking`, `vision`, `pdf`, `audio`, `parallel`
-    (several calls in one answer), `schema` (answers that follow a JSON Schema)."""
+    (several calls in one answer), `schema` (answers that follow a JSON Schema), `web_search` (the
+    provider searches for the model)."""
     cannot: frozenset[str] = frozenset()
     """The capabilities that it lacks."""
     style: Style = ""

@@ -22,6 +22,8 @@ from toolbridge.tools.web.search_query import SearchQuery
 
 AskSearcher: TypeAlias = Callable[[str, Request, InnerCharges | None], Awaitable[Message]]
 """Sends a request to the model of a name or address that searches itself, and charges it."""
+_MOST_OUTPUT = 8000
+"""The most output tokens of a search, which the key of the caller must have left."""
 _PROMPT = "Search the web for the following query and list what you found, with sources: "
 
 
@@ -33,7 +35,8 @@ async def search_by_model(
     tool = Tool("web_search", origin="gateway", hosted={"type": "web_search"}, server=search)
     said = Turn("user", (Text(_PROMPT + query.text),))
     try:
-        message = await ask(model, Request(model, (said,), tools=(tool,)), meter)
+        asked = Request(model, (said,), tools=(tool,), max_tokens=_MOST_OUTPUT)
+        message = await ask(model, asked, meter)
     except RateLimited as error:
         return ServerToolError("too_many_requests", str(error))
     except ToolbridgeError as error:

@@ -283,7 +283,8 @@ class Router:
         if meter is None:
             return await attempts.message()
         meter.permit(route.address)
-        async with meter.call(route, Asked(self.count(request, route.address).tokens)) as charge:
+        size = Asked(self.count(request, route.address).tokens, request.max_tokens)
+        async with meter.call(route, size) as charge:
             message = charge.message = await attempts.message()
         return message
 

@@ -19,7 +19,6 @@ from toolbridge.codecs.ollama.shapes import LOAD
 from toolbridge.config import Config, ProviderConfig, secret, secrets_of
 from toolbridge.core import events as ev
 from toolbridge.core.codec import AnswerContext, Codec, Encoder
-from toolbridge.core.draft import Draft
 from toolbridge.core.errors import NotAllowed, ToolbridgeError
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
@@ -42,7 +41,6 @@ from toolbridge.server.client_turn import ClientTurn, healed_header
 from toolbridge.server.created_keys import permitted_request
 from toolbridge.server.http import HttpExchange, IncomingRequest
 from toolbridge.server.kept_requests import KeptRequests
-from toolbridge.server.kept_searches import KeptSearches
 from toolbridge.server.opaque_tokens import OpaqueTokens
 from toolbridge.server.passthrough import (
     TurnWriter,
@@ -55,7 +53,7 @@ from toolbridge.server.request_log import Entry
 from toolbridge.server.rule_routes import choose_addresses, key_name, routing_headers
 from toolbridge.server.server_tool_turns import GatewayTools
 from toolbridge.server.shared_facts import SharedFacts
-from toolbridge.server.stored_responses import StoredResponses, stateless
+from toolbridge.server.stored_responses import KeptSearches, StoredResponses, stateless
 from toolbridge.server.streaming import StreamReply, TranslatedWriter, Writer
 from toolbridge.state_dir import state_dir
 from toolbridge.store.engines import Engines
@@ -246,7 +244,9 @@ class Gateway:
             turn.asked = AnswerContext(request, turn.entry.at)
             return KnownAnswer(refuse(request, tool, codec, Ids(os.urandom(16))))
         if request.extra.get(LOAD) is True and not turn.same_api:
-            return KnownAnswer(_loaded(request))
+            from toolbridge.policy.load_requests import loaded_answer
+
+            return KnownAnswer(loaded_answer(request, Ids(os.urandom(16))))
         turn.counted = turn.kept.estimate = counted = self.router.admit(request, route)
         turn.kept.estimates[route.address] = counted
         turn.asked = AnswerContext(asked, turn.entry.at, counted.shown)
@@ -416,13 +416,3 @@ def _recorder(config: Config, secrets: list[str]) -> "ExchangeRecorder":
 
 class _Identified(msgspec.Struct):
     id: str = ""
-
-
-def _loaded(request: Request) -> list[ev.Event]:
-    """Return the empty answer to an Ollama request without messages, which loads the model.
-
-    Ollama API: `ollama run` begins with such a request. Other APIs have none and reject it.
-    """
-    ids = Ids(os.urandom(16))
-    draft = Draft(ids)
-    return draft.start(id=ids.message(), model=request.model) + draft.finish("end")

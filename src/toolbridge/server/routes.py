@@ -108,6 +108,12 @@ async def show(app: App, exchange: HttpExchange, entry: Entry) -> None:
     await exchange.reply(200, dump_bytes(shapes.ollama_show(name, route, app.started)))
 
 
+async def web_search(app: App, exchange: HttpExchange, entry: Entry) -> None:
+    from toolbridge.server import ollama_search
+
+    await ollama_search.web_search(app, exchange, entry)
+
+
 async def pull(app: App, exchange: HttpExchange, entry: Entry) -> None:
     """Report an available model as pulled; `codex --oss` and others pull before they chat."""
     entry.note(surface="ollama")
@@ -290,6 +296,8 @@ _PATHS: dict[str, dict[str, Serve]] = {
     "/api/embed": {"POST": embeddings.ollama},
     "/api/embeddings": {"POST": embeddings.ollama_legacy},
     "/api/pull": {"POST": pull},
+    "/api/web_search": {"POST": web_search},
+    "/api/experimental/web_search": {"POST": web_search},
     "/api/tags": {"GET": tags},
     "/api/show": {"POST": show},
     "/api/version": {"GET": version},
@@ -349,7 +357,8 @@ _OFFERS = {
     "openai_responses": "use POST /v1/responses",
     "gemini": "use POST /v1beta/models/{model}:generateContent, "
     ":streamGenerateContent, :countTokens or :embedContent",
-    "ollama": "use POST /api/chat, /api/generate, /api/embed or /api/show, or GET /api/tags",
+    "ollama": "use POST /api/chat, /api/generate, /api/embed, /api/web_search or /api/show, "
+    "or GET /api/tags",
 }
 
 

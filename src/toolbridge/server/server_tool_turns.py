@@ -80,7 +80,7 @@ class GatewayTools:
             self._runner = ServerToolRunner(self._settings, self._env)
         return self._runner
 
-    def _run(self, meter: "InnerCharges | None") -> "RunServerTool":
+    def run_with(self, meter: "InnerCharges | None") -> "RunServerTool":
         """Return the function that runs the tools of one request, which `meter` charges."""
         from toolbridge.routing.model_search import search_by_model
 
@@ -208,7 +208,7 @@ class GatewayTools:
         if found is None or self._settings.web_search.summarize:
             return None
         search = DirectSearch(*found, plan.request.model, Ids(trace.seed + b"search"))
-        return DirectAnswer(search, self._run(meter), trace, self._settings.timeout)
+        return DirectAnswer(search, self.run_with(meter), trace, self._settings.timeout)
 
     def answer(
         self,
@@ -241,7 +241,7 @@ class GatewayTools:
         return ServerToolAnswer(
             loop,
             open_pass,
-            self._run(charges[1]),
+            self.run_with(charges[1]),
             charges=charges[0],
             trace=trace,
             seconds=settings.timeout,

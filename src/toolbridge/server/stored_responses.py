@@ -13,15 +13,17 @@ from msgspec.structs import replace
 from typing_extensions import TypeIs
 
 from toolbridge.codecs.openai_responses.decode_turns import decode_item
+from toolbridge.codecs.openai_responses.shapes import ORIGIN
 from toolbridge.core.caller import owner_of
 from toolbridge.core.errors import MalformedRequest, Unsupported
 from toolbridge.core.json import JsonObject, maybe_object
 from toolbridge.core.messages import Call, Foreign, Message, Part, Request, Text, Thinking, Turn
-from toolbridge.core.server_tools import ServerCall, ServerResult
+from toolbridge.core.server_tools import SearchHits, ServerCall, ServerResult
 from toolbridge.core.source import without_sources
 from toolbridge.store.interface import Store
 
 KEPT = 30 * 24 * 3600.0
+_SEARCH_KEPT = 7 * 24 * 3600.0
 
 
 class StoredResponse(msgspec.Struct, frozen=True):
@@ -33,6 +35,7 @@ class StoredResponse(msgspec.Struct, frozen=True):
 
 
 _kept = msgspec.msgpack.Decoder(StoredResponse)
+_hits = msgspec.msgpack.Decoder(SearchHits)
 
 
 class StoredResponses:
@@ -169,3 +172,68 @@ def _output(body: bytes) -> list[JsonObject]:
 
 def _scope(caller: str, kind: str = "responses") -> str:
     return f"{kind}/{owner_of(caller)}"
+
+
+class KeptSearches:
+    """The results of searches, for clients that send back only the call.
+
+    Codex sends a `web_search_call` back without its sources and results (seen with 0.166.0), so the
+    model would not know what it has found. The results are kept under the id of the call, for the
+    caller who made the search, and put back into the history.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def keep(self, message: Message, caller: str) -> None:
+        """Keep the results of the searches in an answer; OpenAI knows those that it made itself."""
+        for part in message.content:
+            if not isinstance(part, ServerResult) or not isinstance(part.outcome, SearchHits):
+                continue
+            if part.source is None or part.source.api != ORIGIN:
+                value, scope = msgspec.msgpack.encode(part.outcome), _scope(caller, "searches")
+                await self._store.put(scope, part.call_id, value, seconds=_SEARCH_KEPT)
+
+    async def restored(self, request: Request, caller: str) -> Request:
+        """Return `request` with the results of searches that the client did not send back.
+
+        Only the Responses API has such clients: others send the results, or no call at all.
+        """
+        if request.origin != ORIGIN:
+            return request
+        missing = _without_results(request)
+        found = {id: hits for id in missing if (hits := await self._find(id, caller)) is not None}
+        if not found:
+            return request
+        turns = (replace(turn, content=_with(turn.content, found)) for turn in request.turns)
+        return replace(request, turns=tuple(turns))
+
+    async def _find(self, id: str, caller: str) -> SearchHits | None:
+        value = await self._store.get(_scope(caller, "searches"), id)
+        try:
+            return None if value is None else _hits.decode(value)
+        except msgspec.MsgspecError:  # of another version, or a mask replaced a part of it
+            return None
+
+
+def _without_results(request: Request) -> list[str]:
+    """Return the ids of the searches whose results are missing or empty."""
+    parts = [part for turn in request.turns for part in turn.content]
+    known = {
+        part.call_id
+        for part in parts
+        if isinstance(part, ServerResult) and part.outcome != SearchHits()
+    }
+    calls = (part for part in parts if isinstance(part, ServerCall) and part.kind == "web_search")
+    return [call.id for call in calls if call.id not in known]
+
+
+def _with(content: tuple[Part, ...], found: dict[str, SearchHits]) -> tuple[Part, ...]:
+    """Return `content` with each result after its call, in place of an empty one."""
+    restored: list[Part] = []
+    for part in content:
+        if not isinstance(part, ServerResult) or part.call_id not in found:
+            restored.append(part)
+        if isinstance(part, ServerCall) and part.id in found:
+            restored.append(ServerResult(part.id, part.kind, found[part.id], part.name))
+    return tuple(restored)

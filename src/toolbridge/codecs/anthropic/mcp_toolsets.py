@@ -6,7 +6,7 @@ Anthropic, MCP connector: `mcp_servers` lists servers by name and URL, and a too
 
 from msgspec.structs import replace
 
-from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.json import Json, JsonObject, object_of, objects_of
 from toolbridge.core.messages import Tool
 from toolbridge.core.server_tools import McpConnection, ServerTool
 from toolbridge.core.shared_tools import once_per_list
@@ -18,7 +18,7 @@ def with_servers(tools: tuple[Tool, ...], listed: Json) -> tuple[Tool, ...]:
     """Return `tools` with the servers that their toolsets name."""
     if not _has_toolset(tools):
         return tools
-    servers = {str(one.get("name")): one for one in _objects(listed)}
+    servers = {str(one.get("name")): one for one in objects_of(listed)}
     return tuple(_connected(tool, servers) for tool in tools)
 
 
@@ -32,9 +32,9 @@ def _connected(tool: Tool, servers: dict[str, JsonObject]) -> Tool:
     if declared is None or declared.get("type") != TOOLSET:
         return tool
     name = str(declared.get("mcp_server_name", ""))
-    default, configs = _object(declared.get("default_config")), _object(declared.get("configs"))
+    default, configs = object_of(declared.get("default_config")), object_of(declared.get("configs"))
     enabled = default.get("enabled") is not False
-    chosen = {one: _object(config).get("enabled", enabled) for one, config in configs.items()}
+    chosen = {one: object_of(config).get("enabled", enabled) for one, config in configs.items()}
     connection = replace(
         _connection(servers.get(name, {})),
         allowed=None if enabled else tuple(one for one, on in chosen.items() if on),
@@ -49,11 +49,3 @@ def _connection(listed: JsonObject) -> McpConnection:
     # Anthropic, MCP connector: an OAuth token, sent as a bearer token.
     headers = {"authorization": f"Bearer {token}"} if isinstance(token, str) and token else {}
     return McpConnection(str(listed.get("url", "")), headers)
-
-
-def _object(value: Json) -> JsonObject:
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(value: Json) -> list[JsonObject]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -8,7 +8,7 @@ vendor's own JSON stays in `source`, so that Anthropic gets encrypted fields bac
 from toolbridge.codecs.anthropic.shapes import ORIGIN
 from toolbridge.codecs.anthropic.signatures import OWN
 from toolbridge.core.content import Image, Origin, Text
-from toolbridge.core.json import Json, JsonObject, dumps
+from toolbridge.core.json import Json, JsonObject, dumps, object_of, objects_of, text_of, texts_of
 from toolbridge.core.server_tools import (
     ERROR_CODES,
     CodeOutput,
@@ -57,24 +57,20 @@ def read_declaration(declared: JsonObject) -> ServerTool | None:
 
     Types end with a date, and later versions mean the same here, so the beginning decides.
     """
-    type = _text(declared.get("type"))
+    type = text_of(declared.get("type"))
     name = next((name for name in KINDS if type.startswith(name)), None)
     if name is None:
         return None
-    place = _object(declared.get("user_location"))
+    place = object_of(declared.get("user_location"))
     return ServerTool(
         KINDS[name],
         max_uses=_count(declared.get("max_uses")),
-        allow=_texts(declared.get("allowed_domains")),
-        block=_texts(declared.get("blocked_domains")),
-        country=_text(place.get("country")),
-        city=_text(place.get("city")),
-        region=_text(place.get("region")),
-        timezone=_text(place.get("timezone")),
+        allow=texts_of(declared.get("allowed_domains")),
+        block=texts_of(declared.get("blocked_domains")),
         content_tokens=_count(declared.get("max_content_tokens")) or 0,
-        cite=_object(declared.get("citations")).get("enabled") is True,
+        cite=object_of(declared.get("citations")).get("enabled") is True,
         ranking="regex" if name.endswith("regex") else "bm25",
-    )
+    ).at(place)
 
 
 # ── blocks, decoded ──────────────────────────────────────────────────────────
@@ -82,16 +78,16 @@ def read_declaration(declared: JsonObject) -> ServerTool | None:
 
 def decode_server_block(raw: JsonObject, where: str = "") -> ServerCall | ServerResult | None:
     """Return the call or result of a server tool; None for any other block."""
-    part = _decode(raw, _text(raw.get("type")))
+    part = _decode(raw, text_of(raw.get("type")))
     return None if part is None else sourced(part, Origin(ORIGIN, where, raw))
 
 
 def _decode(raw: JsonObject, type: str) -> ServerCall | ServerResult | None:
-    name, input = _text(raw.get("name")), _object(raw.get("input"))
+    name, input = text_of(raw.get("name")), object_of(raw.get("input"))
     if type == "server_tool_use" and name in KINDS:
         return ServerCall(_call_id(raw.get("id")), KINDS[name], name, input)
     if type == "mcp_tool_use":
-        server = _text(raw.get("server_name"))
+        server = text_of(raw.get("server_name"))
         return ServerCall(_call_id(raw.get("id")), "mcp", name, input, server)
     call_id = _call_id(raw.get("tool_use_id"))
     if type == "mcp_tool_result":
@@ -110,59 +106,61 @@ def _decode(raw: JsonObject, type: str) -> ServerCall | ServerResult | None:
 
 def _call_id(id: Json) -> str:
     """Return the id of another vendor's call that `_block_id` put into one of ours."""
-    given = _text(id)
+    given = text_of(id)
     return given.partition(_OURS)[2] if _OURS in given else given
 
 
 def _outcome(kind: ServerToolKind, content: Json) -> ServerToolOutcome:
-    fields = _object(content)
-    if _text(fields.get("type")).endswith("_error"):
+    fields = object_of(content)
+    if text_of(fields.get("type")).endswith("_error"):
         return _error(fields)
     match kind:
         case "web_search":
-            return SearchHits(tuple(map(_hit, _objects(content))))
+            return SearchHits(tuple(map(_hit, objects_of(content))))
         case "web_fetch":
             return _page(fields)
         case "tool_search":
-            found = _objects(fields.get("tool_references"))
-            return FoundTools(tuple(_text(one.get("tool_name")) for one in found))
+            found = objects_of(fields.get("tool_references"))
+            return FoundTools(tuple(text_of(one.get("tool_name")) for one in found))
         case _:
             return _code_output(fields)
 
 
 def _error(fields: JsonObject) -> ServerToolError:
-    code = _text(fields.get("error_code"))
-    return ServerToolError(ERROR_CODES.get(code, "unavailable"), _text(fields.get("error_message")))
+    code = text_of(fields.get("error_code"))
+    return ServerToolError(
+        ERROR_CODES.get(code, "unavailable"), text_of(fields.get("error_message"))
+    )
 
 
 def _hit(fields: JsonObject) -> SearchHit:
     return SearchHit(
-        _text(fields.get("url")),
-        _text(fields.get("title")),
-        age=_text(fields.get("page_age")),
-        sealed=_text(fields.get("encrypted_content")),
+        text_of(fields.get("url")),
+        text_of(fields.get("title")),
+        age=text_of(fields.get("page_age")),
+        sealed=text_of(fields.get("encrypted_content")),
     )
 
 
 def _page(fields: JsonObject) -> FetchedPage:
-    document = _object(fields.get("content"))
-    source = _object(document.get("source"))
-    data = _text(source.get("data"))
+    document = object_of(fields.get("content"))
+    source = object_of(document.get("source"))
+    data = text_of(source.get("data"))
     plain = source.get("type") == "text"
     return FetchedPage(
-        _text(fields.get("url")),
-        _text(document.get("title")),
+        text_of(fields.get("url")),
+        text_of(document.get("title")),
         data if plain else "",
         "" if plain else data,
-        _text(source.get("media_type")) or "text/plain",
-        _text(fields.get("retrieved_at")),
+        text_of(source.get("media_type")) or "text/plain",
+        text_of(fields.get("retrieved_at")),
     )
 
 
 def _code_output(fields: JsonObject) -> CodeOutput:
     if "stdout" in fields or "stderr" in fields:
         code = fields.get("return_code")
-        output = _text(fields.get("stdout")), _text(fields.get("stderr"))
+        output = text_of(fields.get("stdout")), text_of(fields.get("stderr"))
         return CodeOutput(*output, code if isinstance(code, int) else 0)
     # Anthropic, code execution tool: results of the editor have other fields for each command.
     shown = fields.get("content")
@@ -173,7 +171,7 @@ def _code_output(fields: JsonObject) -> CodeOutput:
 def _contents(content: Json) -> tuple[Text | Image, ...]:
     if isinstance(content, str):
         return (Text(content),)
-    return tuple(Text(_text(one.get("text"))) for one in _objects(content))
+    return tuple(Text(text_of(one.get("text"))) for one in objects_of(content))
 
 
 # ── blocks, encoded ──────────────────────────────────────────────────────────
@@ -237,8 +235,7 @@ def _mcp_result(outcome: ServerToolOutcome) -> JsonObject:
     if not isinstance(outcome, McpOutput):
         return {"is_error": False, "content": []}
     # Anthropic, MCP connector: a result holds text only.
-    texts = (one.text if isinstance(one, Text) else "[image]" for one in outcome.content)
-    content: list[Json] = [{"type": "text", "text": text} for text in texts]
+    content: list[Json] = [{"type": "text", "text": text} for text in outcome.texts]
     return {"is_error": outcome.is_error, "content": content}
 
 
@@ -283,24 +280,5 @@ def _encode_page(page: FetchedPage) -> JsonObject:
     return {"type": "web_fetch_result"} | retrieved | {"content": document}
 
 
-# ── JSON of others ───────────────────────────────────────────────────────────
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _texts(value: Json) -> tuple[str, ...]:
-    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
-
-
 def _count(value: Json) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _object(value: Json) -> JsonObject:
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(value: Json) -> list[JsonObject]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -46,10 +46,8 @@ def _encode_limits(tool: ServerTool, lose: Lose) -> JsonObject:
         lose("blocked_domains", "Anthropic takes either allowed or blocked domains")
     elif tool.block:
         limits["blocked_domains"] = [*tool.block]
-    place = {name: getattr(tool, name) for name in ("city", "region", "country", "timezone")}
-    known: JsonObject = {name: value for name, value in place.items() if value}
-    if known:
-        limits["user_location"] = {"type": "approximate", **known}
+    if place := tool.place:
+        limits["user_location"] = {"type": "approximate", **place}
     if tool.context:
         lose("search_context_size", "Anthropic's search has no such setting")
     if not tool.live:

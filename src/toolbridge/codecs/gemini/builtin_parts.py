@@ -9,7 +9,7 @@ from typing import Literal
 
 from toolbridge.codecs.gemini.shapes import ORIGIN
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import Json, JsonObject, dumps
+from toolbridge.core.json import JsonObject, dumps, text_in
 from toolbridge.core.messages import Origin
 from toolbridge.core.server_tools import (
     CodeOutput,
@@ -55,7 +55,7 @@ class BuiltinParts:
             case {"executableCode": dict(code)}:
                 return self._code(code)
             case {"codeExecutionResult": dict(result)}:
-                id = _text(result, "id") or self._last or self._new_id()
+                id = text_in(result, "id") or self._last or self._new_id()
                 return ServerResult(id, CODE, _output(result), CODE)
             case {"toolCall": dict(call)}:
                 return self._call(call)
@@ -65,15 +65,15 @@ class BuiltinParts:
                 return None
 
     def _code(self, code: JsonObject) -> ServerCall:
-        self._last = _text(code, "id") or self._new_id()
-        arguments: JsonObject = {"code": _text(code, "code")}
-        language = _text(code, "language")
+        self._last = text_in(code, "id") or self._new_id()
+        arguments: JsonObject = {"code": text_in(code, "code")}
+        language = text_in(code, "language")
         if language not in {"", _PYTHON, "LANGUAGE_UNSPECIFIED"}:
             arguments["language"] = language.lower()
         return ServerCall(self._last, CODE, CODE, arguments)
 
     def _call(self, call: JsonObject) -> ServerCall | None:
-        kind = _TYPES.get(_text(call, "toolType"))
+        kind = _TYPES.get(text_in(call, "toolType"))
         if kind is None:
             return None
         given = call.get("args")
@@ -82,17 +82,17 @@ class BuiltinParts:
         listed = arguments.get(several)
         if single not in arguments and isinstance(listed, list) and listed:
             arguments = {single: listed[0], **arguments}
-        return ServerCall(_text(call, "id") or self._new_id(), kind, kind, arguments)
+        return ServerCall(text_in(call, "id") or self._new_id(), kind, kind, arguments)
 
     def _response(self, response: JsonObject) -> ServerResult | None:
-        kind = _TYPES.get(_text(response, "toolType"))
+        kind = _TYPES.get(text_in(response, "toolType"))
         if kind is None:
             return None
-        id = _text(response, "id")
+        id = text_in(response, "id")
         outcome: ServerToolOutcome = SearchHits()
         if kind == "web_fetch":
             call = self._calls.get(id)
-            outcome = FetchedPage(_text(call.arguments, "url") if call else "")
+            outcome = FetchedPage(text_in(call.arguments, "url") if call else "")
         return ServerResult(id, kind, outcome, kind)
 
     def _new_id(self) -> str:
@@ -100,7 +100,7 @@ class BuiltinParts:
 
 
 def _output(result: JsonObject) -> ServerToolOutcome:
-    text, outcome = _text(result, "output"), _text(result, "outcome")
+    text, outcome = text_in(result, "output"), text_in(result, "outcome")
     if outcome == _LATE:
         return ServerToolError("execution_time_exceeded", text)
     if outcome == "OUTCOME_FAILED":
@@ -142,8 +142,3 @@ def _result(outcome: ServerToolOutcome) -> JsonObject:
         "outcome": "OUTCOME_FAILED" if failed else "OUTCOME_OK",
         "output": outcome.stdout + outcome.stderr,
     }
-
-
-def _text(fields: JsonObject, name: str) -> str:
-    value: Json = fields.get(name)
-    return value if isinstance(value, str) else ""

@@ -6,7 +6,7 @@ of `tools`. None of them has a limit of uses, and none can be forced.
 
 from toolbridge.codecs.gemini.quirks import read_quirks
 from toolbridge.core.codec import Lose, Target
-from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.json import Json, JsonObject, texts_of
 from toolbridge.core.messages import Request
 from toolbridge.core.server_tools import McpConnection, ServerTool
 
@@ -19,7 +19,7 @@ def decode_server_tool(key: str, value: Json) -> ServerTool | None:
     fields = value if isinstance(value, dict) else {}
     if key in _SEARCHES:
         # Vertex AI, googleSearch: `excludeDomains`.
-        return ServerTool("web_search", block=_texts(fields.get("excludeDomains")))
+        return ServerTool("web_search", block=texts_of(fields.get("excludeDomains")))
     if key == "urlContext":
         return ServerTool("web_fetch")
     if key == "codeExecution":
@@ -90,9 +90,5 @@ def _lose_limits(tool: ServerTool, lose: Lose, *, exclude: bool) -> None:
         lose("allowed_domains", "Gemini's search cannot be limited to domains")
     if tool.block and not exclude:
         lose("blocked_domains", "Gemini's search cannot leave out domains; Vertex AI's can")
-    if tool.country or tool.city or tool.region or tool.timezone:
+    if tool.place:
         lose("user_location", "Gemini's search has no approximate location")
-
-
-def _texts(value: Json) -> tuple[str, ...]:
-    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()

@@ -14,7 +14,7 @@ from toolbridge.codecs.gemini.spelling import respell
 from toolbridge.codecs.gemini.thinking import decode_thinking
 from toolbridge.codecs.gemini.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
-from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.json import JsonObject, text_of
 from toolbridge.core.messages import MAX_ANSWERS, OutputFormat, Request, Sampling, Turn
 from toolbridge.wire import shapes as wire
 
@@ -39,7 +39,7 @@ def _decode(whole: JsonObject, *, model: str, stream: bool | None, counting: boo
     if counting and isinstance(inner, dict):
         whole = respell(inner)
     asked = wire.convert_request(whole, shapes.Body)
-    name = model or _text(whole.get("model"))
+    name = model or text_of(whole.get("model"))
     if not name:
         raise MalformedRequest("field required", where="model")
     system, system_fields = decode_system(asked.system_instruction)
@@ -66,10 +66,6 @@ def _decode(whole: JsonObject, *, model: str, stream: bool | None, counting: boo
         origin=ORIGIN,
         extra=_extra(whole) | {key: rest for key, rest in kept.items() if rest},
     )
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _extra(whole: JsonObject) -> JsonObject:

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from toolbridge.codecs.gemini.shapes import CITATION, METADATA, ORIGIN, Candidate
 from toolbridge.core.citations import link, links
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.json import Json, JsonObject, objects_of
 from toolbridge.core.messages import Foreign, Origin, Part, Text
 from toolbridge.core.server_tools import (
     FetchedPage,
@@ -61,7 +61,7 @@ class GroundingSources:
             self._grounding = candidate.grounding_metadata
         found = candidate.citation_metadata or {}
         # Gemini API, CitationMetadata: `citationSources`; Vertex AI: `citations`.
-        for source in _objects(found.get("citationSources") or found.get("citations")):
+        for source in objects_of(found.get("citationSources") or found.get("citations")):
             if (cited := {"type": CITATION, **source}) not in self._cited:
                 self._cited.append(cited)
 
@@ -147,7 +147,7 @@ def _page(chunk: Json) -> _Page | None:
 
 
 def _supports(grounding: JsonObject | None) -> Iterable[_Support]:
-    for support in _objects((grounding or {}).get("groundingSupports")):
+    for support in objects_of((grounding or {}).get("groundingSupports")):
         segment, chunks = support.get("segment"), support.get("groundingChunkIndices")
         if isinstance(segment, dict) and isinstance(chunks, list):
             # Protocol buffers, JSON mapping: a field with the value 0 is left out.
@@ -178,10 +178,6 @@ def _characters(text: str, offsets: list[int]) -> dict[int, int]:
     return found
 
 
-def _objects(value: Json) -> list[JsonObject]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
 def tool_record(candidate: Candidate) -> Foreign | None:
     """Return the record of a built-in tool in a candidate that found pages without a search."""
     grounding = candidate.grounding_metadata or {}
@@ -201,7 +197,7 @@ _FETCHED = "URL_RETRIEVAL_STATUS_SUCCESS"
 def fetches(metadata: JsonObject, ids: Ids) -> list[ServerPart]:
     """Return the pages in `urlContextMetadata` as calls and results."""
     found: list[ServerPart] = []
-    for entry in _objects(metadata.get("urlMetadata")):
+    for entry in objects_of(metadata.get("urlMetadata")):
         url, id = str(entry.get("retrievedUrl") or ""), f"builtin_{ids.draw(16)}"
         failed = _FAILED.get(str(entry.get("urlRetrievalStatus")))
         outcome = FetchedPage(url) if failed is None else ServerToolError(failed)
@@ -268,7 +264,7 @@ def _page_record(call: ServerCall, results: dict[str, ServerResult]) -> JsonObje
     result = results.get(call.id)
     if result is not None and (written := own_words(result, ORIGIN)) is not None:
         metadata = written.get("urlContextMetadata")
-        entries = _objects(metadata.get("urlMetadata")) if isinstance(metadata, dict) else []
+        entries = objects_of(metadata.get("urlMetadata")) if isinstance(metadata, dict) else []
         if entries:
             return entries[0]
     outcome = result.outcome if result is not None else None

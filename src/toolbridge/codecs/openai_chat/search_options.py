@@ -5,25 +5,18 @@ OpenRouter, server tools: `{"type": "openrouter:web_search"}` is an entry of `to
 Both become a hosted tool of ours. An answer has no part for the call, only annotations of its text.
 """
 
-from typing import Literal
-
 from toolbridge.codecs.openai_chat.quirks import read_quirks
 from toolbridge.codecs.openai_chat.shapes import ORIGIN
 from toolbridge.core.codec import Lose, Target
-from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.json import Json, JsonObject, object_in, text_in, texts_of
 from toolbridge.core.messages import Origin, Request, Tool
-from toolbridge.core.server_tools import ServerTool
+from toolbridge.core.server_tools import CONTEXT_SIZES, ServerTool
 from toolbridge.core.shared_tools import once_per_list
 from toolbridge.core.source import sourced
 
 OPTIONS = "web_search_options"
 _NAME = "web_search"
 _OPENROUTER = "openrouter:web_search"
-_SIZES: dict[Json, Literal["low", "medium", "high"]] = {
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-}
 
 
 def decode_options(options: Json, names: set[str]) -> tuple[Tool, ...]:
@@ -55,25 +48,21 @@ def decode_server_tool(declared: JsonObject) -> ServerTool | None:
     """Return what a tool with a type of its own does; None for a type that is not known."""
     if declared.get("type") != _OPENROUTER:
         return None
-    fields = _object(declared, "parameters")
+    fields = object_in(declared, "parameters")
     # OpenRouter, web search: `allowed_domains` or `excluded_domains`.
-    allow, block = _texts(fields.get("allowed_domains")), _texts(fields.get("excluded_domains"))
+    allow, block = texts_of(fields.get("allowed_domains")), texts_of(fields.get("excluded_domains"))
     return ServerTool("web_search", allow=allow, block=block)
 
 
 def _decode(options: JsonObject) -> ServerTool:
     # OpenAI chat: the location is nested in `approximate`, unlike in the Responses API.
-    place = _object(_object(options, "user_location"), "approximate")
-    filters = _object(options, "filters")
+    place = object_in(object_in(options, "user_location"), "approximate")
+    filters = object_in(options, "filters")
     return ServerTool(
         "web_search",
-        allow=_texts(filters.get("allowed_domains")),
-        country=_text(place, "country"),
-        city=_text(place, "city"),
-        region=_text(place, "region"),
-        timezone=_text(place, "timezone"),
-        context=_SIZES.get(_text(options, "search_context_size"), ""),
-    )
+        allow=texts_of(filters.get("allowed_domains")),
+        context=CONTEXT_SIZES.get(text_in(options, "search_context_size"), ""),
+    ).at(place)
 
 
 def encode_server_tool(
@@ -91,10 +80,8 @@ def encode_server_tool(
         name = "allowed_domains" if tool.allow else "blocked_domains"
         lose(name, "this API cannot limit a search to domains")
     options: JsonObject = {"search_context_size": tool.context} if tool.context else {}
-    place = {name: getattr(tool, name) for name in ("city", "region", "country", "timezone")}
-    known: JsonObject = {name: value for name, value in place.items() if value}
-    if known:
-        options["user_location"] = {"type": "approximate", "approximate": known}
+    if place := tool.place:
+        options["user_location"] = {"type": "approximate", "approximate": place}
     return {OPTIONS: options}
 
 
@@ -104,21 +91,7 @@ def _encode_openrouter(tool: ServerTool, lose: Lose) -> JsonObject:
         limits["excluded_domains"] = [*tool.block]
     elif tool.block:
         lose("blocked_domains", "OpenRouter takes either allowed or excluded domains")
-    if tool.country or tool.city or tool.region or tool.timezone:
+    if tool.place:
         lose("user_location", "OpenRouter's search has no location")
     declared: JsonObject = {"type": _OPENROUTER}
     return declared | {"parameters": limits} if limits else declared
-
-
-def _object(fields: JsonObject, name: str) -> JsonObject:
-    value = fields.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def _text(fields: JsonObject, name: str) -> str:
-    value = fields.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _texts(value: Json) -> tuple[str, ...]:
-    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()

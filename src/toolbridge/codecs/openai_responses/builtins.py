@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from toolbridge.codecs.openai_responses.shapes import ORIGIN
-from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.json import Json, JsonObject, list_in, text_in
 from toolbridge.core.messages import Tool
 
 Conversion = Callable[[JsonObject], JsonObject | None]
@@ -109,15 +109,15 @@ def decode_output_text(item: JsonObject) -> tuple[str, bool] | None:
     """Return the text of an output, and True if it is an error; None for any other item."""
     match item.get("type"):
         case "local_shell_call_output":
-            return _text(item, "output"), False
+            return text_in(item, "output"), False
         case "shell_call_output":
-            runs = (run for run in _list(item, "output") if isinstance(run, dict))
+            runs = (run for run in list_in(item, "output") if isinstance(run, dict))
             return "\n\n".join(map(_run_text, runs)), False
         case "apply_patch_call_output":
-            status = _text(item, "status")
-            return _text(item, "output") or status, status == "failed"
+            status = text_in(item, "status")
+            return text_in(item, "output") or status, status == "failed"
         case "tool_search_output" if item.get("execution") == "client":
-            return f"Tools found: {sum(_count(tool) for tool in _list(item, 'tools'))}.", False
+            return f"Tools found: {sum(_count(tool) for tool in list_in(item, 'tools'))}.", False
         case _:
             return None
 
@@ -127,24 +127,14 @@ def _run_text(run: JsonObject) -> str:
     ended = outcome if isinstance(outcome, dict) else {}
     code = ended.get("exit_code", 0)
     ending = "It ran out of time." if ended.get("type") == "timeout" else f"Exit code: {code}"
-    errors = _text(run, "stderr")
-    texts = (_text(run, "stdout"), f"Errors:\n{errors}" if errors else "", ending)
+    errors = text_in(run, "stderr")
+    texts = (text_in(run, "stdout"), f"Errors:\n{errors}" if errors else "", ending)
     return "\n".join(text.removesuffix("\n") for text in texts if text)
 
 
 def _count(tool: Json) -> int:
     """Return the number of tools in an entry: a namespace contains several."""
-    return len(_list(tool, "tools")) or 1 if isinstance(tool, dict) else 0
-
-
-def _list(fields: JsonObject, name: str) -> list[Json]:
-    value = fields.get(name)
-    return value if isinstance(value, list) else []
-
-
-def _text(fields: JsonObject, name: str) -> str:
-    value = fields.get(name)
-    return value if isinstance(value, str) else ""
+    return len(list_in(tool, "tools")) or 1 if isinstance(tool, dict) else 0
 
 
 # ── calls ────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from toolbridge.codecs.openai_responses.item_fields import is_own_id
 from toolbridge.codecs.openai_responses.shapes import ORIGIN
-from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
+from toolbridge.core.json import JsonObject, dumps, list_in, maybe_object, text_in
 from toolbridge.core.messages import Origin, Text
 from toolbridge.core.server_tools import (
     CodeOutput,
@@ -67,22 +67,22 @@ def decode_answered(item: JsonObject) -> tuple[ServerPart, ...]:
 
 def _id(item: JsonObject) -> str:
     """Return the id of our call in an id that `hosted_id` made, else the id of the item."""
-    id = _text(item, "id")
+    id = text_in(item, "id")
     return id.partition("_tb1_")[2] if is_own_id(id) else id
 
 
 def _read_search(item: JsonObject) -> Iterator[ServerPart]:
     given = item.get("action")
     action = given if isinstance(given, dict) else {}
-    id, type = _id(item), _text(action, "type") or "search"
+    id, type = _id(item), text_in(action, "type") or "search"
     if type in {OPEN_PAGE, FIND_IN_PAGE}:
         asked: JsonObject = {k: action[k] for k in ("url", "pattern") if action.get(k) is not None}
         yield ServerCall(id, "web_fetch", type, asked)
-        page: ServerToolOutcome = FetchedPage(_text(action, "url"))
+        page: ServerToolOutcome = FetchedPage(text_in(action, "url"))
         yield ServerResult(id, "web_fetch", _failure(item) or page, type)
         return
-    queries = [query for query in _list(action, "queries") if isinstance(query, str)]
-    query = _text(action, "query") or next(iter(queries), "")
+    queries = [query for query in list_in(action, "queries") if isinstance(query, str)]
+    query = text_in(action, "query") or next(iter(queries), "")
     arguments: JsonObject = {"query": query}
     if queries and queries != [query]:
         arguments["queries"] = [*queries]
@@ -94,10 +94,12 @@ def _read_search(item: JsonObject) -> Iterator[ServerPart]:
 
 
 def _hits(item: JsonObject, action: JsonObject) -> Iterator[SearchHit]:
-    found = _list(item, "results") or _list(action, "sources")
+    found = list_in(item, "results") or list_in(action, "sources")
     for one in found:
-        if isinstance(one, dict) and (url := _text(one, "url")):
-            yield SearchHit(url, _text(one, "title"), _text(one, "snippet") or _text(one, "text"))
+        if isinstance(one, dict) and (url := text_in(one, "url")):
+            yield SearchHit(
+                url, text_in(one, "title"), text_in(one, "snippet") or text_in(one, "text")
+            )
 
 
 def _failure(item: JsonObject) -> ServerToolError | None:
@@ -109,17 +111,17 @@ def _error_text(item: JsonObject) -> str:
     """Return the text of `error`: a string, or an object with a message or a tool's content."""
     error = item.get("error")
     if isinstance(error, dict):
-        parts = (part for part in _list(error, "content") if isinstance(part, dict))
-        said = "\n".join(_text(part, "text") for part in parts)
-        return _text(error, "message") or said or dumps(error)
+        parts = (part for part in list_in(error, "content") if isinstance(part, dict))
+        said = "\n".join(text_in(part, "text") for part in parts)
+        return text_in(error, "message") or said or dumps(error)
     return error if isinstance(error, str) else ""
 
 
 def _read_code(item: JsonObject) -> Iterator[ServerPart]:
     id = _id(item)
-    yield ServerCall(id, "code_execution", "code_execution", {"code": _text(item, "code")})
-    outputs = (output for output in _list(item, "outputs") if isinstance(output, dict))
-    printed = "".join(_text(output, "logs") for output in outputs)
+    yield ServerCall(id, "code_execution", "code_execution", {"code": text_in(item, "code")})
+    outputs = (output for output in list_in(item, "outputs") if isinstance(output, dict))
+    printed = "".join(text_in(output, "logs") for output in outputs)
     outcome = CodeOutput(printed, return_code=int(item.get("status") == "failed"))
     yield ServerResult(id, "code_execution", outcome, "code_execution")
 
@@ -137,25 +139,27 @@ def _read_call(item: JsonObject) -> Iterator[ServerPart]:
 
 
 def _mcp_call(item: JsonObject) -> ServerCall:
-    arguments = maybe_object(_text(item, "arguments")) or {}
-    return ServerCall(_id(item), "mcp", _text(item, "name"), arguments, _text(item, "server_label"))
+    arguments = maybe_object(text_in(item, "arguments")) or {}
+    return ServerCall(
+        _id(item), "mcp", text_in(item, "name"), arguments, text_in(item, "server_label")
+    )
 
 
 def _read_listing(item: JsonObject) -> Iterator[ServerPart]:
-    tools = (tool for tool in _list(item, "tools") if isinstance(tool, dict))
+    tools = (tool for tool in list_in(item, "tools") if isinstance(tool, dict))
     error = _error_text(item)
     outcome: ServerToolOutcome = McpListing(tuple(map(_read_tool, tools)))
     if error:
         outcome = ServerToolError("unavailable", error)
-    yield ServerResult(_id(item), "mcp", outcome, server=_text(item, "server_label"))
+    yield ServerResult(_id(item), "mcp", outcome, server=text_in(item, "server_label"))
 
 
 def _read_tool(tool: JsonObject) -> McpTool:
     schema, notes = tool.get("input_schema"), tool.get("annotations")
     read_only = isinstance(notes, dict) and (notes.get("readOnlyHint") or notes.get("read_only"))
     return McpTool(
-        _text(tool, "name"),
-        _text(tool, "description"),
+        text_in(tool, "name"),
+        text_in(tool, "description"),
         schema if isinstance(schema, dict) else {},
         read_only=read_only is True,
     )
@@ -169,7 +173,7 @@ def _read_request(item: JsonObject) -> Iterator[ServerPart]:
 def _read_approval(item: JsonObject) -> Iterator[ServerPart]:
     # OpenAI Responses, MCP: the client answers a request by the id of its item.
     id = _id({"id": item.get("approval_request_id")})
-    outcome = McpApproval(item.get("approve") is True, _text(item, "reason"))
+    outcome = McpApproval(item.get("approve") is True, text_in(item, "reason"))
     yield ServerResult(id, "mcp", outcome)
 
 
@@ -180,8 +184,8 @@ def _read_tool_search(item: JsonObject) -> Iterator[ServerPart]:
 
 
 def _read_tools(item: JsonObject) -> Iterator[ServerPart]:
-    tools = (tool for tool in _list(item, "tools") if isinstance(tool, dict))
-    outcome = FoundTools(tuple(_text(tool, "name") for tool in tools))
+    tools = (tool for tool in list_in(item, "tools") if isinstance(tool, dict))
+    outcome = FoundTools(tuple(text_in(tool, "name") for tool in tools))
     yield ServerResult(_id(item), "tool_search", outcome, "tool_search")
 
 
@@ -203,20 +207,12 @@ def file_search_text(item: JsonObject) -> str:
 
     OpenAI Responses, file search: `results` are there only if `include` asked for them.
     """
-    queries = ", ".join(dumps(query) for query in _list(item, "queries"))
+    queries = ", ".join(dumps(query) for query in list_in(item, "queries"))
     head = f"\n[searched the files for {queries}]\n"
-    found = [one for one in _list(item, "results") if isinstance(one, dict)]
+    found = [one for one in list_in(item, "results") if isinstance(one, dict)]
     if not found:
         return head
-    listed = "\n".join(f"{_text(one, 'filename')}\n{_text(one, 'text')}".strip() for one in found)
+    listed = "\n".join(
+        f"{text_in(one, 'filename')}\n{text_in(one, 'text')}".strip() for one in found
+    )
     return f"{head}{framed(listed, 'file_search')}\n"
-
-
-def _list(fields: JsonObject, name: str) -> list[Json]:
-    value = fields.get(name)
-    return value if isinstance(value, list) else []
-
-
-def _text(fields: JsonObject, name: str) -> str:
-    value = fields.get(name)
-    return value if isinstance(value, str) else ""

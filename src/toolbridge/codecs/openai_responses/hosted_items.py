@@ -7,7 +7,7 @@ in the whole response, `encode_turns` in a request. All build it here, so that t
 from toolbridge.codecs.openai_responses.decode_hosted import FIND_IN_PAGE, OPEN_PAGE
 from toolbridge.codecs.openai_responses.shapes import ORIGIN
 from toolbridge.core.json import Json, JsonObject, dumps
-from toolbridge.core.messages import Part, Request, Text, Tool
+from toolbridge.core.messages import Part, Request, Tool
 from toolbridge.core.server_tools import (
     CodeOutput,
     FoundTools,
@@ -165,8 +165,8 @@ def _mcp_item(call: ServerCall, outcome: ServerToolOutcome | None) -> JsonObject
     }
     # The AI SDK (4.0) rejects `error: null`: an absent value has no key.
     match outcome:
-        case McpOutput(content, is_error):
-            text = "\n".join(one.text if isinstance(one, Text) else "[image]" for one in content)
+        case McpOutput(_, is_error):
+            text = "\n".join(outcome.texts)
             return item | ({"error": _error(text)} if is_error else {"output": text})
         case ServerToolError(code, text):
             return item | {"error": _error(text or code)}

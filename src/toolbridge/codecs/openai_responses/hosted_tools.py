@@ -5,19 +5,12 @@ OpenAI Responses, built-in tools: `web_search` (with a date or `_preview` behind
 exist at OpenAI alone.
 """
 
-from typing import Literal
-
 from toolbridge.codecs.openai_responses.shapes import ORIGIN
 from toolbridge.core.codec import Lose, Target
-from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.json import Json, JsonObject, object_in, text_in, texts_of
 from toolbridge.core.messages import Request
-from toolbridge.core.server_tools import McpConnection, ServerTool
+from toolbridge.core.server_tools import CONTEXT_SIZES, McpConnection, ServerTool
 
-_SIZES: dict[Json, Literal["low", "medium", "high"]] = {
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-}
 _BEARER = "Bearer "
 
 
@@ -34,45 +27,41 @@ def decode_server_tool(declared: JsonObject, most_calls: int | None) -> ServerTo
     if type == "tool_search":
         return ServerTool("tool_search", max_uses=most_calls)
     if type == "mcp":
-        label = _text(declared, "server_label")
+        label = text_in(declared, "server_label")
         return ServerTool("mcp", max_uses=most_calls, server=label, mcp=_decode_mcp(declared))
     return None
 
 
 def _decode_search(declared: JsonObject, most_calls: int | None) -> ServerTool:
-    place, filters = _object(declared, "user_location"), _object(declared, "filters")
+    place, filters = object_in(declared, "user_location"), object_in(declared, "filters")
     return ServerTool(
         "web_search",
         max_uses=most_calls,
-        allow=_texts(filters.get("allowed_domains")),
-        block=_texts(filters.get("blocked_domains")),
-        country=_text(place, "country"),
-        city=_text(place, "city"),
-        region=_text(place, "region"),
-        timezone=_text(place, "timezone"),
+        allow=texts_of(filters.get("allowed_domains")),
+        block=texts_of(filters.get("blocked_domains")),
         live=declared.get("external_web_access") is not False,
-        context=_SIZES.get(_text(declared, "search_context_size"), ""),
-    )
+        context=CONTEXT_SIZES.get(text_in(declared, "search_context_size"), ""),
+    ).at(place)
 
 
 def _decode_mcp(declared: JsonObject) -> McpConnection:
-    headers = {k: v for k, v in _object(declared, "headers").items() if isinstance(v, str)}
+    headers = {k: v for k, v in object_in(declared, "headers").items() if isinstance(v, str)}
     # OpenAI Responses, MCP: `authorization` is an OAuth token, sent as a bearer token.
-    if token := _text(declared, "authorization"):
+    if token := text_in(declared, "authorization"):
         headers["Authorization"] = _BEARER + token.removeprefix(_BEARER)
     allowed = declared.get("allowed_tools")
-    names = _object(declared, "allowed_tools").get("tool_names") or allowed
+    names = object_in(declared, "allowed_tools").get("tool_names") or allowed
     asked = declared.get("require_approval")
-    never = _object(asked, "never") if isinstance(asked, dict) else {}
+    never = object_in(asked, "never") if isinstance(asked, dict) else {}
     return McpConnection(
-        _text(declared, "server_url"),
+        text_in(declared, "server_url"),
         headers,
-        _texts(names) if isinstance(names, list) else None,
+        texts_of(names) if isinstance(names, list) else None,
         deferred=declared.get("defer_loading") is True,
-        read_only=_object(declared, "allowed_tools").get("read_only") is True,
+        read_only=object_in(declared, "allowed_tools").get("read_only") is True,
         # OpenAI Responses, MCP: without `require_approval`, every call needs an approval.
         approval="never" if asked == "never" else "always",
-        exempt=_texts(never.get("tool_names")),
+        exempt=texts_of(never.get("tool_names")),
         exempt_read_only=never.get("read_only") is True,
     )
 
@@ -104,10 +93,8 @@ def _encode_search(tool: ServerTool, lose: Lose) -> JsonObject:
         declared["filters"] = {"allowed_domains": [*tool.allow]}
     if tool.block:
         lose("blocked_domains", "OpenAI's search can only be limited to domains")
-    place = {name: getattr(tool, name) for name in ("city", "region", "country", "timezone")}
-    known: JsonObject = {name: value for name, value in place.items() if value}
-    if known:
-        declared["user_location"] = {"type": "approximate", **known}
+    if place := tool.place:
+        declared["user_location"] = {"type": "approximate", **place}
     if tool.context:
         declared["search_context_size"] = tool.context
     if not tool.live:
@@ -152,17 +139,3 @@ def include_of_tools(request: Request) -> list[Json]:
     tools = (tool.server for tool in request.tools if tool.origin == ORIGIN)
     kinds = (tool.kind for tool in tools if tool is not None)
     return [_INCLUDED[kind] for kind in dict.fromkeys(kinds) if kind in _INCLUDED]
-
-
-def _object(fields: JsonObject, name: str) -> JsonObject:
-    value = fields.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def _text(fields: JsonObject, name: str) -> str:
-    value = fields.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _texts(value: Json) -> tuple[str, ...]:
-    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()

@@ -1,0 +1,79 @@
+"""A charge over several requests to the model, with real budgets."""
+
+import pytest
+from msgspec.structs import replace
+
+from toolbridge.accounting.limits_of_keys import KeyLimit
+from toolbridge.config import ProviderConfig
+from toolbridge.core.codec import Target
+from toolbridge.core.messages import Message, Text
+from toolbridge.core.usage import Usage
+from toolbridge.routing.charges import Asked, Charges
+from toolbridge.routing.key_refusals import BudgetExceeded
+from toolbridge.routing.models import Route
+from toolbridge.store.keys import KeyRecord
+from toolbridge.store.sqlite_budgets import SqliteBudgets
+
+ROUTE = Route("local", ProviderConfig(api="openai_chat", url="http://127.0.0.1:1"), "", Target("m"))
+LIMIT = KeyLimit("tokens", 1000, "day")
+KEY = KeyRecord("k", "alice", b"salt", b"hash", 0.0, limits=(LIMIT,), concurrency=2)
+
+
+@pytest.fixture
+async def charges(tmp_path):
+    found = Charges(lambda: SqliteBudgets(tmp_path / "budgets.sqlite"), clock=lambda: 1000.0)
+    yield found
+    await found.close()
+
+
+async def state(charges: Charges) -> tuple[int, int]:
+    """Return the used and the reserved tokens."""
+    (found,) = await charges._budgets.states(KEY, 1000.0)
+    return found.used, found.held
+
+
+async def test_a_pass_is_used_and_the_next_one_reserved(charges):
+    charge = await charges.open(KEY, ROUTE, Asked(100, 50))
+    assert await state(charges) == (0, 150)
+    await charge.next_pass(Usage(input=90, output=7), Asked(120, 43))
+    assert await state(charges) == (97, 163)
+    await charge.refit(Asked(300, 43))
+    assert await state(charges) == (97, 343)
+    # The answer has the output of both, and the prompt of the last.
+    await charge.settle(
+        Message(content=(Text("x"),), usage=Usage(input=280, output=17), stop="end")
+    )
+    assert await state(charges) == (97 + 290, 0)
+
+
+async def test_a_pass_without_reported_usage_costs_its_prompt(charges):
+    charge = await charges.open(KEY, ROUTE, Asked(100, 50))
+    await charge.next_pass(Usage(), Asked(120, 43))
+    assert (await state(charges))[0] == 100
+
+
+async def test_a_refused_pass_leaves_nothing_reserved_and_charges_the_others(charges):
+    charge = await charges.open(KEY, ROUTE, Asked(100, 50))
+    with pytest.raises(BudgetExceeded):
+        await charge.next_pass(Usage(input=990, output=5), Asked(120, 43))
+    reported = []
+    # The text has more characters than five tokens usually have.
+    said = (Text("x" * 400),)
+    message = Message(content=said, usage=Usage(input=990, output=5), stop="error")
+    charge.message = message
+    async with charge.settling(lambda *one: reported.append(one)):
+        pass
+    assert await state(charges) == (995, 0)
+    ((spent, _),) = reported
+    assert (spent.usage.input, spent.usage.output) == (990, 5)
+
+
+async def test_a_later_pass_keeps_the_place_of_its_request(charges):
+    charge = await charges.open(KEY, ROUTE, Asked(100, 50))
+    other = await charges.open(KEY, ROUTE, Asked(100, 50))
+    # The limit was lowered meanwhile: the answer that is under way goes on.
+    charge.key = replace(KEY, concurrency=1)
+    await charge.next_pass(Usage(input=90, output=7), Asked(120, 43))
+    assert charge.reservation is not None
+    await charge.settle(Message())
+    await other.settle(Message())
