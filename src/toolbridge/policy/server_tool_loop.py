@@ -236,7 +236,8 @@ class ServerToolLoop:
         for id, call in self.waiting.items():
             outcome = outcomes[id] if id in outcomes else self._outcomes[id]
             self._budget.keep(call, self._functions[id], outcome)
-            self.searches += isinstance(outcome, SearchHits)
+            # A result that is known from the same call before is no further search.
+            self.searches += id in outcomes and isinstance(outcome, SearchHits)
             outcome = self._sealed(outcome)
             results.append(ServerResult(id, call.kind, outcome, call.name, call.server))
             events.append(self._added(results[-1]))

@@ -10,6 +10,7 @@ from typing import Literal
 from toolbridge.codecs.openai_chat.quirks import read_quirks
 from toolbridge.codecs.openai_chat.shapes import ORIGIN
 from toolbridge.core.codec import Lose, Target
+from toolbridge.core.declared_limits import check_choice, check_domains, check_object, check_place
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Origin, Request, Tool
 from toolbridge.core.server_tools import ServerTool
@@ -29,10 +30,19 @@ def decode_options(options: Json, names: set[str]) -> tuple[Tool, ...]:
     """Return the tool that `web_search_options` stands for; `names` are those of the other tools."""
     if not isinstance(options, dict):
         return ()
+    _check(options)
     name = OPTIONS if _NAME in names else _NAME
     hosted: JsonObject = {OPTIONS: options}
     tool = Tool(name, origin=ORIGIN, hosted=hosted, server=_decode(options))
     return (sourced(tool, Origin(ORIGIN, OPTIONS, hosted)),)
+
+
+def _check(options: JsonObject) -> None:
+    check_choice(options, "search_context_size", ("low", "medium", "high"), OPTIONS)
+    check_place(options.get("user_location"), f"{OPTIONS}.user_location", nested=True)
+    check_object(options.get("filters"), f"{OPTIONS}.filters")
+    filters = _object(options, "filters")
+    check_domains(filters, "allowed_domains", "blocked_domains", f"{OPTIONS}.filters")
 
 
 def search_options(tool: Tool) -> JsonObject:
@@ -41,11 +51,13 @@ def search_options(tool: Tool) -> JsonObject:
     return {OPTIONS: hosted[OPTIONS]} if OPTIONS in hosted else {}
 
 
-def decode_server_tool(declared: JsonObject) -> ServerTool | None:
+def decode_server_tool(declared: JsonObject, where: str) -> ServerTool | None:
     """Return what a tool with a type of its own does; None for a type that is not known."""
     if declared.get("type") != _OPENROUTER:
         return None
+    check_object(declared.get("parameters"), f"{where}.parameters")
     fields = _object(declared, "parameters")
+    check_domains(fields, "allowed_domains", "excluded_domains", f"{where}.parameters")
     # OpenRouter, web search: `allowed_domains` or `excluded_domains`.
     allow, block = _texts(fields.get("allowed_domains")), _texts(fields.get("excluded_domains"))
     return ServerTool("web_search", allow=allow, block=block)
