@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from fnmatch import fnmatchcase
 from functools import partial
 from importlib.metadata import version
@@ -12,7 +12,7 @@ from typing import TypeVar
 from toolbridge.core.json import JsonObject
 from toolbridge.core.server_tools import McpListing, McpOutput
 from toolbridge.server_tool_settings import McpServerSettings
-from toolbridge.tools.mcp.failures import McpClosed, McpTimedOut, SessionLost
+from toolbridge.tools.mcp.failures import McpClosed, McpRejection, McpTimedOut, SessionLost
 from toolbridge.tools.mcp.results import output_of, tool_of
 from toolbridge.tools.mcp.session import McpSession
 from toolbridge.tools.mcp.transport import McpTransport, Receiver
@@ -56,8 +56,18 @@ class McpServer:
     async def tools(self) -> McpListing:
         if self._listing is not None and time.monotonic() - self._listed < LISTED:
             return self._listing
-        async with self._limit(self.settings.start_timeout, "did not list its tools"):
-            found = await self._with_session(McpSession.list_tools)
+        self._listing = None
+        async with self._limit(self.settings.start_timeout, "did not start"):
+            await self._opened()
+        # A server that works on a call may not read anything else until that has ended.
+        async with self._limit(self.settings.timeout, "did not list its tools"):
+            found = self._listing or self._listed_now(
+                await self._with_session(McpSession.list_tools)
+            )
+        self._failures = 0
+        return found
+
+    def _listed_now(self, found: list[JsonObject]) -> McpListing:
         tools = (tool for one in found if (tool := tool_of(one)) is not None)
         self._listing = McpListing(tuple(tool for tool in tools if self.permits(tool.name)))
         self._listed = time.monotonic()
@@ -118,6 +128,9 @@ class McpServer:
         self._not_before = time.monotonic() + (pause if self._failures > 1 else 0.0)
         try:
             await session.open(partial(self._connect, self))
+            # The list is read before any call, which could delay it.
+            with suppress(McpRejection):
+                self._listed_now(await session.list_tools())
         except BaseException:
             await session.close()
             raise
