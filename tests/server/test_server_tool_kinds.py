@@ -147,6 +147,32 @@ async def test_an_address_that_did_not_occur_is_not_fetched():
     assert message.content[2].text == "Done."
 
 
+async def test_a_host_without_a_dot_is_fetched_if_the_settings_allow_it():
+    async with site(PAGE) as pages:
+        address = f"http://localhost:{pages.url.rsplit(':', 1)[1]}/eels"
+        passes = says(call("web_fetch", url=address)), ANSWER
+        settings = WebFetchSettings(allow_hosts=(address[7:].removesuffix("/eels"),))
+        async with searching(*passes, server_tools={"web_fetch": settings}) as (url, *_):
+            message = await ask(url, body(FETCH, text=f"看{address}。"), stream=True)
+    assert "They swim." in message.content[1].content.content.source.data
+
+
+@pytest.mark.parametrize(
+    ("address", "code"),
+    [
+        ("http://wiki/page", "url_not_allowed"),  # a name of the private network
+        ("http://[::1]:80/page", "url_not_allowed"),
+        ("ftp://files.example/page", "invalid_tool_input"),
+        ("files", "invalid_tool_input"),
+    ],
+)
+async def test_the_error_of_a_fetch_names_the_reason(address, code):
+    passes = says(call("web_fetch", url=address)), ANSWER
+    async with searching(*passes) as (url, *_):
+        message = await ask(url, body(FETCH, text=f"read {address} please"), stream=True)
+    assert message.content[1].content.error_code == code
+
+
 async def test_a_private_address_is_refused():
     async with site(PAGE) as pages:
         passes = says(call("web_fetch", url=pages.url)), ANSWER

@@ -31,7 +31,7 @@ from toolbridge.core.server_tools import (
 from toolbridge.core.usage import Usage
 from toolbridge.history.server_parts import replay_server_parts, replayed_result
 from toolbridge.policy.block_numbers import BlockNumbers
-from toolbridge.policy.prior_urls import occurs
+from toolbridge.policy.prior_urls import is_web_address, occurs
 from toolbridge.policy.server_tool_budget import LoopLimits, ToolBudget
 from toolbridge.policy.server_tool_plan import (
     RunnableTool,
@@ -212,8 +212,12 @@ class ServerToolLoop:
         return found
 
     def _refused(self, call: ServerCall) -> ServerToolError | None:
-        if call.kind != "web_fetch" or occurs(str(call.arguments.get("url", "")), self.request):
+        url = str(call.arguments.get("url", ""))
+        if call.kind != "web_fetch" or occurs(url, self.request):
             return None
+        if not is_web_address(url):
+            text = "the address must begin with http:// or https://"
+            return ServerToolError("invalid_tool_input", text)
         text = "only an address that occurred in the conversation can be fetched"
         return ServerToolError("url_not_in_prior_context", text)
 
