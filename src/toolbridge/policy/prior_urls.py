@@ -21,7 +21,9 @@ _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _BEFORE = frozenset(" \t\r\n<>\"'`()[]{}|\\^")
 _CJK = "\u2e80"
 """The first character of the scripts that are written without spaces, and of their punctuation."""
-_AFTER = re.compile(rf"/?(?:\#|[.,;:!?*_…”’»]*(?:[\s<>\"'`)\]{{}}|\\^]|[{_CJK}-\U0010ffff]|\Z))")
+_AFTER = re.compile(
+    rf"/?(?:\#|[.,;:!?*_\u2026\u201d\u2019\xbb]*(?:[\s<>\"'`)\]{{}}|\\^]|[{_CJK}-\U0010ffff]|\Z))"
+)
 """What may follow an address: a fragment, or the punctuation of the text and then its end."""
 
 
