@@ -242,6 +242,31 @@ async def test_a_toolset_names_a_server_of_the_settings_and_chooses_its_tools():
     assert "iVBORw0KGgo=" in shown  # the image reaches the model
 
 
+UNKNOWN = {"type": "mcp_toolset", "mcp_server_name": "tikets"}
+LISTED = [{"type": "url", "name": "tikets", "url": "http://127.0.0.1:9/mcp"}]
+
+
+@pytest.mark.parametrize(
+    ("settings", "fields", "reason"),
+    [
+        ({}, {}, "there is no MCP server 'tikets' in [server_tools.mcp]"),
+        ({"tickets": MCP}, {}, "did you mean 'tickets'?"),
+        ({"files": MCP}, {}, "configured: files"),
+        ({}, {"mcp_servers": LISTED}, "add it to `server_tools.mcp_urls`"),
+        ({"tickets": MCP}, {"mcp_servers": LISTED}, "http://127.0.0.1:9/mcp"),
+    ],
+)
+async def test_a_warning_names_the_server_that_is_missing(settings, fields, reason):
+    async with searching(ANSWER, server_tools={"mcp": settings}) as (url, server, *_):
+        content, warned = await post(url, body(UNKNOWN, **fields))
+    assert content[0]["text"] == "Done."
+    assert reason in warned
+    assert "run by Anthropic" not in warned
+    assert "has no field" not in warned
+    told = json.dumps(chats(server)[0]["messages"])
+    assert "Not available in this conversation: the MCP server tikets." in told
+
+
 async def test_a_server_that_does_not_start_is_a_warning():
     broken = McpServerSettings(command="/nonexistent/program", offer=True)
     async with searching(ANSWER, server_tools={"mcp": {"broken": broken}}) as (url, *_):
