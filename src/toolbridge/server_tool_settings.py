@@ -195,21 +195,6 @@ def chosen_engine(settings: WebSearchSettings, env: Mapping[str, str]) -> str:
     )
 
 
-def describe_tools(settings: ServerToolSettings, env: Mapping[str, str]) -> str:
-    """Return the tools that the gateway can run, for the banner."""
-    engine = chosen_engine(settings.web_search, env)
-    named = next((name for name in SEARCH_VARIABLES.get(engine, ()) if env.get(name)), "")
-    found = [f"web search by {engine}"] if engine else []
-    if named and settings.web_search.backend == "auto":
-        found = [f"web search by {engine} ({named} is set)"]
-    found += ["page fetch"] if settings.web_fetch.enabled else []
-    found += ["tool search"] if settings.tool_search.enabled else []
-    found += ["code execution"] if settings.code_execution.server else []
-    if labels := [label for label, server in settings.mcp.items() if server.enabled]:
-        found.append(f"MCP servers {', '.join(labels)}")
-    return ", ".join(found) or "none"
-
-
 def server_tool_secrets(settings: ServerToolSettings, env: Mapping[str, str]) -> list[str]:
     """Return every secret of these settings, for the redactor."""
     engine = chosen_engine(settings.web_search, env)
