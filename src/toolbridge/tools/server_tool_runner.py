@@ -65,7 +65,7 @@ class ServerToolRunner:
             "web_fetch": settings.web_fetch.enabled,
             "tool_search": settings.tool_search.enabled,
             "code_execution": bool(settings.code_execution.server),
-            "mcp": True,  # without servers, the listing says which one is missing
+            "mcp": True,  # without servers, the listing names the missing one
         }
         return frozenset(kind for kind, configured in found.items() if configured)
 
