@@ -54,18 +54,20 @@ class McpServer:
         return allowed and not any(fnmatchcase(name, pattern) for pattern in deny)
 
     async def tools(self) -> McpListing:
-        if self._listing is not None and time.monotonic() - self._listed < LISTED:
-            return self._listing
-        self._listing = None
+        if (known := self._current_listing()) is not None:
+            return known
         async with self._limit(self.settings.start_timeout, "did not start"):
             await self._opened()
         # A server that works on a call may not read anything else until that has ended.
         async with self._limit(self.settings.timeout, "did not list its tools"):
-            found = self._listing or self._listed_now(
+            found = self._current_listing() or self._listed_now(
                 await self._with_session(McpSession.list_tools)
             )
         self._failures = 0
         return found
+
+    def _current_listing(self) -> McpListing | None:
+        return self._listing if time.monotonic() - self._listed < LISTED else None
 
     def _listed_now(self, found: list[JsonObject]) -> McpListing:
         tools = (tool for one in found if (tool := tool_of(one)) is not None)
