@@ -23,6 +23,7 @@ TOOLS = [
     {"name": "change", "inputSchema": {"type": "object"}},
     {"name": "cancelled", "inputSchema": {"type": "object"}},
     {"name": "search", "inputSchema": {"type": "object"}},
+    {"name": "block", "inputSchema": {"type": "object"}},
     {"name": "x" * 300},
     {"description": "without a name"},
 ]  # fmt: skip
@@ -48,6 +49,8 @@ def call(number, name, arguments):
             sys.stderr.write("Traceback: the reason of the crash\n")
             sys.stderr.flush()
             os._exit(3)
+        case "block":  # serves one call at a time, and this one never ends
+            return time.sleep(600)
         case "hang" | "cancelled":
             return None if name == "hang" else text(json.dumps(heard))
         case "image":

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from toolbridge.core.declared_limits import is_domain
 from toolbridge.core.json import JsonObject
 from toolbridge.environment import key_variable, secret
 from toolbridge.server_settings import Port, Seconds
@@ -194,21 +195,6 @@ def chosen_engine(settings: WebSearchSettings, env: Mapping[str, str]) -> str:
     )
 
 
-def describe_tools(settings: ServerToolSettings, env: Mapping[str, str]) -> str:
-    """Return the tools that the gateway can run, for the banner."""
-    engine = chosen_engine(settings.web_search, env)
-    named = next((name for name in SEARCH_VARIABLES.get(engine, ()) if env.get(name)), "")
-    found = [f"web search by {engine}"] if engine else []
-    if named and settings.web_search.backend == "auto":
-        found = [f"web search by {engine} ({named} is set)"]
-    found += ["page fetch"] if settings.web_fetch.enabled else []
-    found += ["tool search"] if settings.tool_search.enabled else []
-    found += ["code execution"] if settings.code_execution.server else []
-    if labels := [label for label, server in settings.mcp.items() if server.enabled]:
-        found.append(f"MCP servers {', '.join(labels)}")
-    return ", ".join(found) or "none"
-
-
 def server_tool_secrets(settings: ServerToolSettings, env: Mapping[str, str]) -> list[str]:
     """Return every secret of these settings, for the redactor."""
     engine = chosen_engine(settings.web_search, env)
@@ -253,7 +239,7 @@ def _search_faults(settings: ServerToolSettings) -> list[tuple[str, str]]:
         (name, f"{domain!r} must be a domain without a scheme, such as example.com")
         for name in ("allow", "block")
         for domain in getattr(search, name)
-        if not _is_domain(domain)
+        if not is_domain(domain)
     ]
     return [(f"web_search.{name}", why) for name, why in found]
 
@@ -284,7 +270,7 @@ def _fetch_faults(fetch: WebFetchSettings) -> list[tuple[str, str]]:
         (name, f"{domain!r} must be a domain without a scheme, such as example.com")
         for name in ("allow", "block")
         for domain in getattr(fetch, name)
-        if not _is_domain(domain)
+        if not is_domain(domain)
     ]
     found += [
         ("allow_hosts", f"{host!r} must be a host, an address or a network such as 10.1.0.0/16")
@@ -333,10 +319,6 @@ def _is_url(text: str) -> bool:
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-
-
-def _is_domain(text: str) -> bool:
-    return re.fullmatch(r"[^\s/:@?#]+(?:/[^\s?#]*)?", text) is not None and "://" not in text
 
 
 def _is_host(text: str) -> bool:

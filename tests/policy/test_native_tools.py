@@ -102,7 +102,7 @@ def test_an_mcp_server_that_needs_approvals_stays_with_openai():
     mcp = {"type": "mcp", "server_label": "dice", "server_url": "https://d.example/mcp"}
     body, lost = sent(responses(mcp), "anthropic")
     assert "mcp_servers" not in body
-    assert any("is not offered here" in line for line in lost)
+    assert any("not offered here" in line for line in lost)
     free = mcp | {"require_approval": "never", "authorization": "tok", "allowed_tools": ["roll"]}
     body, lost = sent(responses(free), "anthropic")
     assert body["mcp_servers"] == [

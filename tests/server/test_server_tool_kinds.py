@@ -148,6 +148,32 @@ async def test_an_address_that_did_not_occur_is_not_fetched():
     assert message.content[2].text == "Done."
 
 
+async def test_a_host_without_a_dot_is_fetched_if_the_settings_allow_it():
+    async with site(PAGE) as pages:
+        address = f"http://localhost:{pages.url.rsplit(':', 1)[1]}/eels"
+        passes = says(call("web_fetch", url=address)), ANSWER
+        settings = WebFetchSettings(allow_hosts=(address[7:].removesuffix("/eels"),))
+        async with searching(*passes, server_tools={"web_fetch": settings}) as (url, *_):
+            message = await ask(url, body(FETCH, text=f"看{address}。"), stream=True)
+    assert "They swim." in message.content[1].content.content.source.data
+
+
+@pytest.mark.parametrize(
+    ("address", "code"),
+    [
+        ("http://wiki/page", "url_not_allowed"),  # a name of the private network
+        ("http://[::1]:80/page", "url_not_allowed"),
+        ("ftp://files.example/page", "invalid_tool_input"),
+        ("files", "invalid_tool_input"),
+    ],
+)
+async def test_the_error_of_a_fetch_names_the_reason(address, code):
+    passes = says(call("web_fetch", url=address)), ANSWER
+    async with searching(*passes) as (url, *_):
+        message = await ask(url, body(FETCH, text=f"read {address} please"), stream=True)
+    assert message.content[1].content.error_code == code
+
+
 async def test_a_private_address_is_refused():
     async with site(PAGE) as pages:
         passes = says(call("web_fetch", url=pages.url)), ANSWER
@@ -215,6 +241,31 @@ async def test_a_toolset_names_a_server_of_the_settings_and_chooses_its_tools():
     assert [tool["function"]["name"] for tool in first["tools"]] == ["all__image", "all__fail"]
     shown = json.dumps(second["messages"])
     assert "iVBORw0KGgo=" in shown  # the image reaches the model
+
+
+UNKNOWN = {"type": "mcp_toolset", "mcp_server_name": "tikets"}
+LISTED = [{"type": "url", "name": "tikets", "url": "http://127.0.0.1:9/mcp"}]
+
+
+@pytest.mark.parametrize(
+    ("settings", "fields", "reason"),
+    [
+        ({}, {}, "there is no MCP server 'tikets' in [server_tools.mcp]"),
+        ({"tickets": MCP}, {}, "did you mean 'tickets'?"),
+        ({"files": MCP}, {}, "configured: files"),
+        ({}, {"mcp_servers": LISTED}, "add it to `server_tools.mcp_urls`"),
+        ({"tickets": MCP}, {"mcp_servers": LISTED}, "http://127.0.0.1:9/mcp"),
+    ],
+)
+async def test_a_warning_names_the_server_that_is_missing(settings, fields, reason):
+    async with searching(ANSWER, server_tools={"mcp": settings}) as (url, server, *_):
+        content, warned = await post(url, body(UNKNOWN, **fields))
+    assert content[0]["text"] == "Done."
+    assert reason in warned
+    assert "run by Anthropic" not in warned
+    assert "has no field" not in warned
+    told = json.dumps(chats(server)[0]["messages"])
+    assert "Not available in this conversation: the MCP server tikets." in told
 
 
 async def test_a_server_that_does_not_start_is_a_warning():

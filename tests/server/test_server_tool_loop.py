@@ -184,6 +184,16 @@ async def test_the_same_query_is_searched_once_and_refused_the_third_time():
     assert results[0] == results[1]
     assert results[2].error_code == "max_uses_exceeded"
     assert message.content[-1].text == "In Switzerland."
+    assert message.usage.server_tool_use.web_search_requests == 1
+
+
+async def test_a_limit_that_cannot_be_read_is_a_400_and_nothing_is_searched():
+    tools = [SEARCH | {"allowed_domains": "site1.example"}]
+    async with searching(FOUND, ANSWER) as (url, server, double, _):
+        with pytest.raises(anthropic.BadRequestError, match=r"tools\.0\.allowed_domains"):
+            await ask(url, BODY | {"tools": tools}, stream=False)
+    assert double.asked == []
+    assert chats(server) == []
 
 
 async def test_a_model_that_never_stops_is_stopped():

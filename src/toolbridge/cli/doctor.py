@@ -15,6 +15,7 @@ from toolbridge.cli import options, state, version
 from toolbridge.cli.model_facts import known_capabilities
 from toolbridge.cli.node.checking import problem_of
 from toolbridge.cli.serve import listen
+from toolbridge.cli.server_tool_checks import check_server_tools
 from toolbridge.cli.store_checks import check_stores
 from toolbridge.config import Config, key_variable, secret
 from toolbridge.core.errors import ToolbridgeError
@@ -89,6 +90,8 @@ def examine(args: argparse.Namespace) -> Iterator[Finding]:
         yield Finding(None, what, to_do)
     yield _port(config)
     yield from (Finding(*found) for found in asyncio.run(check_stores(config)))
+    tools = asyncio.run(check_server_tools(config.server_tools, os.environ))
+    yield from (Finding(*found) for found in tools)
     yield from asyncio.run(_models(config, args.names))
     yield from _keys(config)
     yield _claude_code()
@@ -116,6 +119,8 @@ async def _models(config: Config, names: list[str]) -> list[Finding]:
         found = _default(model_routes)
         own = ["default"] if model_routes.default else []
         own += [config.describe_images] if config.describe_images else []
+        search = config.server_tools.web_search
+        own += [search.model] if search.backend == "model" else []
         asked = dict.fromkeys([*own, *config.map, *names])
         asked = _with_chains(asked, config)
         used = {model_routes.address(_name(model_routes, name)).partition("/")[0] for name in asked}

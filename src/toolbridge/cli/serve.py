@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from toolbridge.cli import options, processes, state, systemd, version
+from toolbridge.cli.server_tool_checks import describe_tools
 from toolbridge.cli.store_checks import describe_servers
 from toolbridge.config import Config, ConfigSource
 from toolbridge.core.errors import ConfigError, ToolbridgeError
@@ -23,7 +24,6 @@ from toolbridge.policy.thinking import THINKING_PREFIXES
 from toolbridge.routing import nodes
 from toolbridge.server import listeners
 from toolbridge.server.listeners import Inheritance, Listeners
-from toolbridge.server_tool_settings import describe_tools
 
 if TYPE_CHECKING:
     from toolbridge.routing.models import ModelRoutes
@@ -339,7 +339,7 @@ def banner(config: Config, start: StartReport) -> str:
     if start.secure_url:
         lines.insert(1, f"{' ' * len(f'toolbridge {version()}')} at {start.secure_url}")
     lines += [f"  {line}" for line in start.servers]
-    lines.append(f"  Server tools:   {describe_tools(config.server_tools, os.environ)}")
+    lines += [f"  {line}" for line in describe_tools(config.server_tools, os.environ)]
     lines += [f"  Payments:       {line}" for line in start.payments]
     lines += [f"  PROBLEM:        {problem}" for problem in start.problems]
     lines += ["", *_about_thinking(config), "", "  Stop with Ctrl-C."]

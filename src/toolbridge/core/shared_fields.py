@@ -27,6 +27,9 @@ def title(api: str) -> str:
 
 def hosted_why(tool: Tool) -> str:
     """Return the reason of the loss of a hosted tool."""
+    if tool.server is not None and tool.server.kind == "mcp":
+        needs = "it needs a table in [server_tools.mcp], or its URL in `server_tools.mcp_urls`"
+        return f"the tools of the MCP server {tool.server.server!r} are not offered here; {needs}"
     return f"the tool {tool.name!r} is run by {title(tool.origin)} itself and is not offered here"
 
 
@@ -99,6 +102,12 @@ _MINOR = frozenset(
 )  # fmt: skip
 """Fields that no answer depends on."""
 
+_MCP_SERVERS = (
+    "a server is used if `server_tools.mcp_urls` allows its URL and a tool of the type "
+    "`mcp_toolset` names it"
+)
+"""The reason of a loss of the servers of a request. Anthropic, MCP connector: `mcp_servers`."""
+
 _OBJECTS = frozenset(
     {
         "thinking", "output_config", "metadata", "reasoning", "text", "generationConfig",
@@ -129,7 +138,8 @@ def carry(
             continue
         name = path.partition(".")[0]
         minor = name in _MINOR or path.rpartition(".")[2] in _MINOR
-        losses.append(Loss(path, _why(meaning, own, found, api), minor))
+        why = _MCP_SERVERS if path == "mcp_servers" else _why(meaning, own, found, api)
+        losses.append(Loss(path, why, minor))
     return carried, losses
 
 

@@ -31,7 +31,7 @@ from toolbridge.core.server_tools import (
 from toolbridge.core.usage import Usage
 from toolbridge.history.server_parts import replay_server_parts, replayed_result
 from toolbridge.policy.block_numbers import BlockNumbers
-from toolbridge.policy.prior_urls import occurs
+from toolbridge.policy.prior_urls import is_web_address, occurs
 from toolbridge.policy.server_tool_budget import LoopLimits, ToolBudget
 from toolbridge.policy.server_tool_plan import (
     RunnableTool,
@@ -232,8 +232,12 @@ class ServerToolLoop:
         return found
 
     def _refused(self, call: ServerCall) -> ServerToolError | None:
-        if call.kind != "web_fetch" or occurs(str(call.arguments.get("url", "")), self.request):
+        url = str(call.arguments.get("url", ""))
+        if call.kind != "web_fetch" or occurs(url, self.request):
             return None
+        if not is_web_address(url):
+            text = "the address must begin with http:// or https://"
+            return ServerToolError("invalid_tool_input", text)
         text = "only an address that occurred in the conversation can be fetched"
         return ServerToolError("url_not_in_prior_context", text)
 
@@ -256,7 +260,8 @@ class ServerToolLoop:
         for id, call in self.waiting.items():
             outcome = outcomes[id] if id in outcomes else self._outcomes[id]
             self._budget.keep(call, self._functions[id], outcome)
-            self.searches += isinstance(outcome, SearchHits)
+            # A result that is known from the same call before is no further search.
+            self.searches += id in outcomes and isinstance(outcome, SearchHits)
             outcome = self._sealed(outcome)
             results.append(ServerResult(id, call.kind, outcome, call.name, call.server))
             events.append(self._added(results[-1]))

@@ -35,7 +35,7 @@ def announce(request: Request, api: str) -> Request:
 
     It is the last part and constant, so that a cached prefix stays valid.
     """
-    names = [tool.name for tool in missing_tools(request, api)]
+    names = [_shown_name(tool) for tool in missing_tools(request, api)]
     if not names or request.tool_choice.mode == "none":
         return request
     listed = ", ".join(dict.fromkeys(names))
@@ -44,6 +44,12 @@ def announce(request: Request, api: str) -> Request:
         "invent its results. Where it would be needed, say that it is not available."
     )
     return replace(request, system=(*request.system, Text(sentence)))
+
+
+def _shown_name(tool: Tool) -> str:
+    if tool.server is not None and tool.server.kind == "mcp":
+        return f"the MCP server {tool.server.server}"
+    return tool.name
 
 
 def forced_tool(request: Request, api: str, *, agent: bool = False) -> Tool | None:

@@ -59,7 +59,7 @@ class ServerToolRunner:
             "web_fetch": settings.web_fetch.enabled,
             "tool_search": settings.tool_search.enabled,
             "code_execution": bool(settings.code_execution.server),
-            "mcp": bool(settings.mcp or settings.mcp_urls),
+            "mcp": True,  # without servers, the listing names the missing one
         }
         return frozenset(kind for kind, configured in found.items() if configured)
 

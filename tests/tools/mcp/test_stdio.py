@@ -66,7 +66,7 @@ async def test_tools_are_listed_over_all_pages_and_called():
     async with started() as servers:
         found = await servers.tools("one")
         assert [tool.name for tool in found.tools][:3] == ["echo", "crash", "hang"]
-        assert len(found.tools) == 15, "without those whose name is missing or too long"
+        assert len(found.tools) == 16, "without those whose name is missing or too long"
         assert found.tools[0].read_only
         assert found.tools[0].schema["properties"] == {"text": {"type": "string"}}
         assert not found.tools[1].read_only
@@ -136,6 +136,14 @@ async def test_a_crash_is_an_error_with_its_last_line_and_the_next_call_restarts
         assert await pid_of(servers) != first
 
 
+async def test_a_list_that_was_read_ends_a_row_of_failures():
+    async with started() as servers:
+        await servers.tools("one")
+        for _ in range(2):
+            assert (await servers.call("one", "crash", {})).code == "unavailable"
+        assert text_of(await servers.call("one", "echo", {})) == "{}"
+
+
 async def test_a_killed_server_is_restarted():
     async with started() as servers:
         first = await pid_of(servers)
@@ -143,7 +151,7 @@ async def test_a_killed_server_is_restarted():
         await ended(first)
         second = await pid_of(servers)
         assert second != first
-        assert len((await servers.tools("one")).tools) == 15
+        assert len((await servers.tools("one")).tools) == 16
 
 
 async def test_a_server_that_cannot_start_is_tried_again_after_a_growing_pause(monkeypatch):
@@ -180,6 +188,30 @@ async def test_a_call_that_hangs_ends_in_time_and_is_cancelled_at_the_server():
         "notifications/initialized",
         "notifications/cancelled",
     ]
+
+
+async def test_nothing_waits_longer_than_a_call_for_a_server_that_hangs_after_a_restart():
+    async with started(timeout=0.3, start_timeout=600.0) as servers:
+        await servers.tools("one")
+        await servers.call("one", "crash", {})
+        blocked = await servers.call("one", "block", {})
+        assert blocked.code == "execution_time_exceeded"
+        async with asyncio.timeout(60):  # less than `start_timeout`
+            listed = await servers.tools("one")
+            found = await servers.call("one", "echo", {})
+    assert [tool.name for tool in listed.tools][:3] == ["echo", "crash", "hang"]
+    assert "did not finish 'echo' within 0.3 s" in found.text
+
+
+async def test_a_list_that_is_read_again_has_the_limit_of_a_call(monkeypatch):
+    async with started(timeout=0.3, start_timeout=600.0) as servers:
+        await servers.tools("one")
+        await servers.call("one", "block", {})
+        monkeypatch.setattr(server, "LISTED", 0.0)
+        async with asyncio.timeout(60):
+            found = await servers.tools("one")
+    assert found.code == "execution_time_exceeded"
+    assert "did not list its tools within 0.3 s" in found.text
 
 
 async def test_a_caller_that_leaves_cancels_the_call_at_the_server():
@@ -230,9 +262,9 @@ async def test_requests_of_the_server_are_answered():
 
 async def test_a_changed_list_is_read_again():
     async with started() as servers:
-        assert len((await servers.tools("one")).tools) == 15
-        await servers.call("one", "change", {})
         assert len((await servers.tools("one")).tools) == 16
+        await servers.call("one", "change", {})
+        assert len((await servers.tools("one")).tools) == 17
 
 
 async def test_a_list_is_asked_for_once(monkeypatch):
@@ -300,7 +332,7 @@ async def test_older_versions_are_used_and_unknown_ones_refused():
 
 async def test_a_server_without_a_handshake_is_used():
     async with started("--stateless") as servers:
-        assert len((await servers.tools("one")).tools) == 15
+        assert len((await servers.tools("one")).tools) == 16
 
 
 async def test_a_tool_of_a_server_can_be_the_web_search():

@@ -6,12 +6,30 @@ Anthropic, MCP connector: `mcp_servers` lists servers by name and URL, and a too
 
 from msgspec.structs import replace
 
+from toolbridge.core.declared_limits import check_flag, check_object
+from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import Json, JsonObject, object_of, objects_of
 from toolbridge.core.messages import Tool
 from toolbridge.core.server_tools import McpConnection, ServerTool
 from toolbridge.core.shared_tools import once_per_list
 
 TOOLSET = "mcp_toolset"
+
+
+def check_toolset(declared: JsonObject, where: str) -> None:
+    """Raise unless the fields of a toolset can be read: an unread one would enable every tool."""
+    name = declared.get("mcp_server_name")
+    if not isinstance(name, str) or not name:
+        raise MalformedRequest("must be the name of a server", where=f"{where}.mcp_server_name")
+    for field in ("default_config", "configs"):
+        check_object(declared.get(field), f"{where}.{field}")
+    configs = {
+        f"configs.{one}": config for one, config in object_of(declared.get("configs")).items()
+    }
+    for field, config in {"default_config": declared.get("default_config"), **configs}.items():
+        check_object(config, f"{where}.{field}")
+        check_flag(object_of(config), "enabled", f"{where}.{field}")
+        check_flag(object_of(config), "defer_loading", f"{where}.{field}")
 
 
 def with_servers(tools: tuple[Tool, ...], listed: Json) -> tuple[Tool, ...]:

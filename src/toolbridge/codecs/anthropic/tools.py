@@ -11,6 +11,7 @@ import msgspec
 
 from toolbridge.codecs.anthropic import shapes
 from toolbridge.codecs.anthropic.client_tools import read_client_tool
+from toolbridge.codecs.anthropic.mcp_toolsets import TOOLSET, check_toolset
 from toolbridge.codecs.anthropic.quirks import Quirks
 from toolbridge.codecs.anthropic.server_blocks import read_declaration
 from toolbridge.codecs.anthropic.shapes import (
@@ -21,6 +22,13 @@ from toolbridge.codecs.anthropic.shapes import (
     encode_cache,
 )
 from toolbridge.core.codec import Lose
+from toolbridge.core.declared_limits import (
+    check_count,
+    check_domains,
+    check_flag,
+    check_object,
+    check_place,
+)
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject
@@ -65,8 +73,23 @@ def _decode_typed(given: shapes.Tool, raw: msgspec.Raw, where: str) -> Tool | No
     known = read_client_tool(declared)
     if known is not None:
         return known
+    if given.type == TOOLSET:
+        check_toolset(declared, where)
     server = read_declaration(declared)
+    if server is not None:
+        _check_limits(declared, where)
     return Tool(given.name or given.type, origin=ORIGIN, hosted=declared, server=server)
+
+
+def _check_limits(declared: JsonObject, where: str) -> None:
+    check_count(declared, "max_uses", where)
+    check_count(declared, "max_content_tokens", where)
+    check_domains(declared, "allowed_domains", "blocked_domains", where)
+    check_place(declared.get("user_location"), f"{where}.user_location")
+    citations = declared.get("citations")
+    check_object(citations, f"{where}.citations")
+    if isinstance(citations, dict):
+        check_flag(citations, "enabled", f"{where}.citations")
 
 
 def _decode_custom(tool: shapes.Tool, where: str) -> Tool:

@@ -6,12 +6,20 @@ of `tools`. None of them has a limit of uses, and none can be forced.
 
 from toolbridge.codecs.gemini.quirks import read_quirks
 from toolbridge.core.codec import Lose, Target
+from toolbridge.core.declared_limits import check_domain_list, check_object
 from toolbridge.core.json import Json, JsonObject, texts_of
 from toolbridge.core.messages import Request
 from toolbridge.core.server_tools import McpConnection, ServerTool
 
 MCP = "mcpServers"
 _SEARCHES = frozenset({"googleSearch", "googleSearchRetrieval", "enterpriseWebSearch"})
+
+
+def check_server_tool(key: str, value: Json, where: str) -> None:
+    """Raise unless the fields that limit a built-in tool can be read."""
+    if key in _SEARCHES:
+        check_object(value, where)
+        check_domain_list(value if isinstance(value, dict) else {}, "excludeDomains", where)
 
 
 def decode_server_tool(key: str, value: Json) -> ServerTool | None:

@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from toolbridge.codecs.gemini import shapes
-from toolbridge.codecs.gemini.builtin_tools import MCP, decode_server_tool
+from toolbridge.codecs.gemini.builtin_tools import MCP, check_server_tool, decode_server_tool
 from toolbridge.codecs.gemini.quirks import Quirks
 from toolbridge.codecs.gemini.schemas import decode_schema, project
 from toolbridge.codecs.gemini.shapes import ORIGIN, decode_rest
@@ -50,6 +50,7 @@ def decode_tools(given: list[JsonObject] | None) -> tuple[Tool, ...]:
 def _decode_builtin(key: str, value: Json, where: str) -> list[Tool]:
     """Return a built-in tool; of several MCP servers, each."""
     if key != MCP or not isinstance(value, list):
+        check_server_tool(key, value, where)
         server = decode_server_tool(key, value)
         source = Origin(ORIGIN, where)
         return [Tool(key, origin=ORIGIN, hosted={key: value}, server=server, source=source)]

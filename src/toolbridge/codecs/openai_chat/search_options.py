@@ -8,6 +8,7 @@ Both become a hosted tool of ours. An answer has no part for the call, only anno
 from toolbridge.codecs.openai_chat.quirks import read_quirks
 from toolbridge.codecs.openai_chat.shapes import ORIGIN
 from toolbridge.core.codec import Lose, Target
+from toolbridge.core.declared_limits import check_choice, check_domains, check_object, check_place
 from toolbridge.core.json import Json, JsonObject, object_in, text_in, texts_of
 from toolbridge.core.messages import Origin, Request, Tool
 from toolbridge.core.server_tools import CONTEXT_SIZES, ServerTool
@@ -23,10 +24,19 @@ def decode_options(options: Json, names: set[str]) -> tuple[Tool, ...]:
     """Return the tool that `web_search_options` stands for; `names` are those of the other tools."""
     if not isinstance(options, dict):
         return ()
+    _check(options)
     name = OPTIONS if _NAME in names else _NAME
     hosted: JsonObject = {OPTIONS: options}
     tool = Tool(name, origin=ORIGIN, hosted=hosted, server=_decode(options))
     return (sourced(tool, Origin(ORIGIN, OPTIONS, hosted)),)
+
+
+def _check(options: JsonObject) -> None:
+    check_choice(options, "search_context_size", ("low", "medium", "high"), OPTIONS)
+    check_place(options.get("user_location"), f"{OPTIONS}.user_location", nested=True)
+    check_object(options.get("filters"), f"{OPTIONS}.filters")
+    filters = object_in(options, "filters")
+    check_domains(filters, "allowed_domains", "blocked_domains", f"{OPTIONS}.filters")
 
 
 def search_options(tool: Tool) -> JsonObject:
@@ -44,11 +54,13 @@ def all_search_options(tools: tuple[Tool, ...]) -> JsonObject:
     return found
 
 
-def decode_server_tool(declared: JsonObject) -> ServerTool | None:
+def decode_server_tool(declared: JsonObject, where: str) -> ServerTool | None:
     """Return what a tool with a type of its own does; None for a type that is not known."""
     if declared.get("type") != _OPENROUTER:
         return None
+    check_object(declared.get("parameters"), f"{where}.parameters")
     fields = object_in(declared, "parameters")
+    check_domains(fields, "allowed_domains", "excluded_domains", f"{where}.parameters")
     # OpenRouter, web search: `allowed_domains` or `excluded_domains`.
     allow, block = texts_of(fields.get("allowed_domains")), texts_of(fields.get("excluded_domains"))
     return ServerTool("web_search", allow=allow, block=block)

@@ -81,7 +81,7 @@ def _decode_definition(tool: shapes.Tool, raw: msgspec.Raw, where: str) -> Tool:
     hosted = wire.decode_request(raw, _objects, where)
     name = hosted.get("name")
     named = name if isinstance(name, str) else tool.type
-    return Tool(named, origin=ORIGIN, hosted=hosted, server=decode_server_tool(hosted))
+    return Tool(named, origin=ORIGIN, hosted=hosted, server=decode_server_tool(hosted, where))
 
 
 def _takes_any_text(custom: msgspec.Raw) -> bool:

@@ -16,6 +16,7 @@ from toolbridge.codecs.openai_responses.shapes import (
 )
 from toolbridge.codecs.openai_responses.thinking import decode_thinking
 from toolbridge.codecs.openai_responses.tools import decode_choice, decode_tools
+from toolbridge.core.declared_limits import check_count
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Origin, OutputFormat, Request, Sampling, Text
@@ -41,6 +42,7 @@ def decode_request(
     extra = wire.leftovers(body, shapes.Body)
     _check(asked, extra, model=model, counting=counting)
     conversation = _decode_input(asked)
+    check_count(extra, "max_tool_calls")
     limit = extra.get("max_tool_calls")
     most_calls = limit if isinstance(limit, int) else None
     tools, namespaces = decode_tools(asked.tools or [], conversation.found, most_calls)

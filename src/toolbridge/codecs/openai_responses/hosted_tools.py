@@ -7,11 +7,57 @@ exist at OpenAI alone.
 
 from toolbridge.codecs.openai_responses.shapes import ORIGIN
 from toolbridge.core.codec import Lose, Target
+from toolbridge.core.declared_limits import (
+    check_choice,
+    check_domains,
+    check_flag,
+    check_object,
+    check_place,
+    check_texts,
+)
+from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import Json, JsonObject, object_in, text_in, texts_of
 from toolbridge.core.messages import Request
 from toolbridge.core.server_tools import CONTEXT_SIZES, McpConnection, ServerTool
 
 _BEARER = "Bearer "
+
+
+def check_server_tool(declared: JsonObject, where: str) -> None:
+    """Raise unless the fields that limit a hosted tool can be read."""
+    type = str(declared.get("type"))
+    if type.startswith("web_search"):
+        check_object(declared.get("filters"), f"{where}.filters")
+        filters = object_in(declared, "filters")
+        check_domains(filters, "allowed_domains", "blocked_domains", f"{where}.filters")
+        check_place(declared.get("user_location"), f"{where}.user_location")
+        check_choice(declared, "search_context_size", ("low", "medium", "high"), where)
+        check_flag(declared, "external_web_access", where)
+    elif type == "mcp":
+        _check_mcp(declared, where)
+
+
+def _check_mcp(declared: JsonObject, where: str) -> None:
+    if not text_in(declared, "server_label"):
+        raise MalformedRequest("must be the name of a server", where=f"{where}.server_label")
+    _check_tools(declared.get("allowed_tools"), f"{where}.allowed_tools")
+    asked = declared.get("require_approval")
+    if not isinstance(asked, dict):
+        check_choice(declared, "require_approval", ("always", "never"), where)
+        return
+    for name in ("always", "never"):
+        inner = f"{where}.require_approval.{name}"
+        check_object(asked.get(name), inner)
+        _check_tools(asked.get(name), inner)
+
+
+def _check_tools(tools: Json, where: str) -> None:
+    """Raise unless `tools` is a list of names, or an object that has one."""
+    if not isinstance(tools, dict):
+        check_texts(tools, where)
+        return
+    check_texts(tools.get("tool_names"), f"{where}.tool_names")
+    check_flag(tools, "read_only", where)
 
 
 def decode_server_tool(declared: JsonObject, most_calls: int | None) -> ServerTool | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from toolbridge.codecs.openai_responses import shapes
 from toolbridge.codecs.openai_responses.builtins import decode_builtin
-from toolbridge.codecs.openai_responses.hosted_tools import decode_server_tool
+from toolbridge.codecs.openai_responses.hosted_tools import check_server_tool, decode_server_tool
 from toolbridge.codecs.openai_responses.item_fields import full_name, inner_name, name_fields
 from toolbridge.codecs.openai_responses.quirks import Quirks
 from toolbridge.codecs.openai_responses.shapes import ORIGIN
@@ -99,6 +99,7 @@ class _ToolDecoder:
         declared = wire.decode_request(raw, _objects, where)
         builtin = None if namespace else decode_builtin(declared)
         name = found.name or found.server_label or found.type
+        check_server_tool(declared, where)
         server = decode_server_tool(declared, self._most_calls)
         hosted = Tool(name, origin=ORIGIN, hosted=declared, server=server, namespace=namespace)
         self.tools.append(sourced(builtin or hosted, Origin(ORIGIN, where, raw)))

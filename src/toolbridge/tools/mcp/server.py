@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from fnmatch import fnmatchcase
 from functools import partial
 from importlib.metadata import version
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from toolbridge.core.json import JsonObject
 from toolbridge.core.server_tools import McpListing, McpOutput, McpTool
 from toolbridge.server_tool_settings import McpServerSettings
-from toolbridge.tools.mcp.failures import McpClosed, McpTimedOut, SessionLost
+from toolbridge.tools.mcp.failures import McpClosed, McpRejection, McpTimedOut, SessionLost
 from toolbridge.tools.mcp.results import output_of, tool_of
 from toolbridge.tools.mcp.session import McpSession
 from toolbridge.tools.mcp.transport import McpTransport, Receiver
@@ -56,10 +56,22 @@ class McpServer:
         return allowed and not any(fnmatchcase(name, pattern) for pattern in deny)
 
     async def tools(self) -> McpListing:
-        if self._listing is not None and time.monotonic() - self._listed < LISTED:
-            return self._listing
-        async with self._limit(self.settings.start_timeout, "did not list its tools"):
-            found = await self._with_session(McpSession.list_tools)
+        if (known := self._current_listing()) is not None:
+            return known
+        async with self._limit(self.settings.start_timeout, "did not start"):
+            await self._opened()
+        # A server that works on a call may not read anything else until that has ended.
+        async with self._limit(self.settings.timeout, "did not list its tools"):
+            found = self._current_listing() or self._listed_now(
+                await self._with_session(McpSession.list_tools)
+            )
+        self._failures = 0
+        return found
+
+    def _current_listing(self) -> McpListing | None:
+        return self._listing if time.monotonic() - self._listed < LISTED else None
+
+    def _listed_now(self, found: list[JsonObject]) -> McpListing:
         tools = (tool for one in found if (tool := tool_of(one)) is not None)
         permitted = (tool for tool in tools if self.permits(tool.name))
         self._listing = McpListing(tuple(map(self._with_approval, permitted)))
@@ -126,6 +138,9 @@ class McpServer:
         self._not_before = time.monotonic() + (pause if self._failures > 1 else 0.0)
         try:
             await session.open(partial(self._connect, self))
+            # The list is read before any call, which could delay it.
+            with suppress(McpRejection):
+                self._listed_now(await session.list_tools())
         except BaseException:
             await session.close()
             raise

@@ -7,6 +7,7 @@ that grows. Servers that a request names by URL are used if `server_tools.mcp_ur
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Mapping
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -94,7 +95,7 @@ class McpServers:
             if server.settings.url == url and not authorization and not headers:
                 return label
         if not self._is_allowed(url):
-            text = f"the MCP server {url[:200]} is not allowed by `server_tools.mcp_urls`"
+            text = f"the MCP server {url[:200]} is not allowed; add it to `server_tools.mcp_urls`"
             return ServerToolError("unavailable", text)
         given = dict(headers or {})
         label = f"{url}#{hash((authorization, *sorted(given.items()))):x}"
@@ -168,7 +169,7 @@ async def _answered(work: Awaitable[R]) -> R | ServerToolError:
 
 
 def _unknown(label: str, labels: tuple[str, ...]) -> ServerToolError:
-    known = ", ".join(labels) or "none"
-    return ServerToolError(
-        "unavailable", f"there is no MCP server {label[:200]!r}; configured: {known}"
-    )
+    near = get_close_matches(label, labels, 1)
+    known = f"did you mean {near[0]!r}?" if near else f"configured: {', '.join(labels) or 'none'}"
+    text = f"there is no MCP server {label[:200]!r} in [server_tools.mcp]; {known}"
+    return ServerToolError("unavailable", text)

@@ -47,8 +47,8 @@ class StdioTransport:
     ) -> "StdioTransport":
         """Start the process; raise `McpClosed` if that is not possible."""
         given = {name: secret(value, env) for name, value in settings.env.items()}
-        command = [_home(settings.command, env), *settings.args]
-        cwd = _home(settings.cwd, env) or None
+        command = [home_path(settings.command, env), *settings.args]
+        cwd = home_path(settings.cwd, env) or None
         try:
             process = await ChildProcess.start(
                 command, child_environment(given, env), cwd=cwd, limit=MAX_MESSAGE
@@ -161,6 +161,6 @@ class StdioTransport:
         return McpClosed(f"the MCP server {self._label!r} {self._ended or 'has ended'}{last}")
 
 
-def _home(path: str, env: Mapping[str, str]) -> str:
+def home_path(path: str, env: Mapping[str, str]) -> str:
     """Return a path with the user's directory for `~`, which no shell replaces here."""
     return f"{env.get('HOME', '~')}{path[1:]}" if path == "~" or path.startswith("~/") else path

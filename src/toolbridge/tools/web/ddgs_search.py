@@ -17,6 +17,7 @@ from toolbridge.tools.web.search_query import SearchQuery
 if TYPE_CHECKING:
     from toolbridge.core.json import Json
 
+NO_PACKAGE = "duckduckgo needs the package ddgs; run `pip install '.[duckduckgo]'` in the clone"
 _MOST = 2
 """The most searches at a time; the engines limit the rate."""
 
@@ -26,10 +27,7 @@ class DdgsSearch:
         try:
             import ddgs
         except ImportError:
-            text = (
-                "duckduckgo needs the package ddgs; run `pip install '.[duckduckgo]'` in the clone"
-            )
-            raise ConfigError(text, where="server_tools.web_search.backend") from None
+            raise ConfigError(NO_PACKAGE, where="server_tools.web_search.backend") from None
         self._package = ddgs
         self._settings = settings
         self._threads = Threads(_MOST)

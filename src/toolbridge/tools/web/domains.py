@@ -4,6 +4,7 @@ Anthropic, web search and web fetch: an entry is a domain without a scheme; it c
 and may have a path (`example.com/blog`), which must then be the beginning of the address's path.
 """
 
+import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -47,4 +48,8 @@ def _covers(entry: str, host: str, path: str) -> bool:
     if not domain or not (host == domain or host.endswith(f".{domain}")):
         return False
     wanted = f"/{prefix}".rstrip("/") if slash else ""
+    if "*" in wanted:
+        # Anthropic, web search tool: one wildcard, in the path (`example.com/*/articles`).
+        pattern = ".*".join(map(re.escape, wanted.split("*", 1)))
+        return re.match(f"{pattern}(?:/|$)", path) is not None
     return path == wanted or path.startswith(f"{wanted}/")

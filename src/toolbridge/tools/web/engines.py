@@ -147,11 +147,16 @@ def with_sites(query: SearchQuery, form: str, *, most: int = _LONGEST) -> str:
 
     Operators that would make the text too long are left out; results are filtered in any case.
     """
-    allowed = " OR ".join(_fitting(f"site:{host}" for host in query.allow))
+    allowed = " OR ".join(_fitting(f"site:{_place(one)}" for one in query.allow))
     text = form.format(q=query.text, sites=allowed) if allowed else query.text
-    blocked = " ".join(_fitting(f"-site:{host}" for host in query.block))
+    blocked = " ".join(_fitting(f"-site:{_place(one)}" for one in query.block))
     whole = f"{text} {blocked}" if blocked else text
     return whole if len(whole) <= most else query.text
+
+
+def _place(domain: str) -> str:
+    """Return a domain for a `site:` operator, which takes no wildcard."""
+    return domain.removeprefix("*.").partition("*")[0].rstrip("/")
 
 
 def _fitting(operators: Iterable[str]) -> list[str]:

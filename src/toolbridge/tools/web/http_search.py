@@ -159,6 +159,14 @@ def key_of(
     return env.get(variable, ""), variable
 
 
+def missing_key(engine: SearchEngine, settings: WebSearchSettings, env: Mapping[str, str]) -> str:
+    """Return that the engine needs a key, with the next step; empty if it has what it needs."""
+    key, name = key_of(engine, settings, env)
+    if key or settings.url or not engine.needs_key:
+        return ""
+    return f"{engine.title} needs a key; set {name} in the environment, or `key`"
+
+
 def _written(given: JsonObject) -> dict[str, str]:
     """Return parameters as texts for a query string."""
     return {

@@ -17,7 +17,7 @@ from toolbridge.server_tool_settings import SEARCH_VARIABLES, WebSearchSettings,
 from toolbridge.tools.mcp.servers import McpServers
 from toolbridge.tools.web.engines import ENGINES
 from toolbridge.tools.web.hits import kept
-from toolbridge.tools.web.http_search import HttpSearch, key_of
+from toolbridge.tools.web.http_search import HttpSearch, missing_key
 from toolbridge.tools.web.search_query import HitSource, SearchBackend, SearchQuery
 
 __all__ = ["ModelSearch", "SearchBackend", "SearchQuery", "search_backend"]
@@ -59,9 +59,7 @@ def _source(
     model: ModelSearch | None,
 ) -> HitSource:
     if engine := ENGINES.get(name):
-        key, key_name = key_of(engine, settings, env)
-        if engine.needs_key and not key and not settings.url:
-            text = f"{engine.title} needs a key; set {key_name} in the environment, or `key`"
+        if text := missing_key(engine, settings, env):
             raise ConfigError(text, where=_WHERE)
         return HttpSearch(engine, settings, env, session)
     if name == "duckduckgo":
