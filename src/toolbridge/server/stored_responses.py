@@ -22,6 +22,12 @@ from toolbridge.core.source import without_sources
 from toolbridge.store.interface import Store
 
 KEPT = 30 * 24 * 3600.0
+WHY_MISSING = (
+    "its id is wrong, it was created with `store: false` or by another key, it was deleted, it is older "
+    "than 30 days, its answer failed or did not end before the gateway was stopped, or it is in the "
+    "memory of another gateway"
+)
+"""Why a response is not found: the store cannot tell the cases apart."""
 
 
 class StoredResponse(msgspec.Struct, frozen=True):
@@ -60,8 +66,8 @@ class StoredResponses:
         kept = await self.find(before, caller)
         if kept is None:
             raise MalformedRequest(
-                f"there is no response {before!r}: it was created with `store: false` or by another "
-                "key, or it has expired; send the whole conversation as `input`",
+                f"there is no response {before!r}: {WHY_MISSING}; send the whole conversation as "
+                "`input`",
                 where="previous_response_id",
             )
         return replace(request, turns=(*kept.turns, *request.turns))
@@ -146,8 +152,7 @@ def _is_reference(part: Part) -> TypeIs[Foreign]:
 def _unresolved(reference: Foreign) -> MalformedRequest:
     id = reference.raw.get("id")
     text = (
-        f"there is no item {id!r}: its response was created with `store: false` or by another key, "
-        "or it has expired; send the item itself"
+        f"there is no item {id!r}, or its response is missing: {WHY_MISSING}; send the item itself"
     )
     where = reference.source.path if reference.source else "input"
     return MalformedRequest(text, where=where)
