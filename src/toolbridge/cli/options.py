@@ -26,7 +26,7 @@ def add_config(parser: argparse.ArgumentParser, *, of_subcommand: bool = False) 
 def add_subcommands(
     parser: argparse.ArgumentParser, texts: Mapping[str, tuple[str, str]]
 ) -> Callable[[str], argparse.ArgumentParser]:
-    """Return a function that adds a subcommand; `texts` has its line and what its help says more.
+    """Return a function that adds a subcommand; `texts` has its summary and the rest of its help.
 
     Every subcommand accepts `--config`, as the command before it does.
     """
@@ -68,7 +68,7 @@ def gateway_url(text: str, where: str = "--url") -> str:
     try:
         parts = urlsplit(url)
         usable = parts.port is None or parts.port > 0
-    except ValueError:  # a port that is none, an open bracket
+    except ValueError:  # the port is not a number, or a bracket is open
         usable = False
     usable = usable and parts.scheme in {"http", "https"} and not (parts.query or parts.fragment)
     if not usable or not _HOST.fullmatch(parts.netloc):

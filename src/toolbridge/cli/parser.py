@@ -10,7 +10,7 @@ _CHOICE = re.compile(r"invalid choice: '(.+?)' \(choose from (.+)\)")
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Parses the words of one command. Its subcommands have parsers of this class too."""
+    """Parses the arguments of a command; argparse uses the same class for its subcommands."""
 
     def __init__(self, prog: str, *, description: str | None = None) -> None:
         super().__init__(prog, description=description, allow_abbrev=False)

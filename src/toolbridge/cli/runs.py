@@ -49,7 +49,7 @@ def runs_folder() -> Path:
 def find_run(given: str, *, or_file: bool = False) -> RunRecord:
     """Return the run with the id `given`, the beginning of an id, or `last`.
 
-    With `or_file`, `given` could have been a file, and there is none.
+    With `or_file`, the error for an unknown id also mentions a missing file.
     """
     root = runs_folder()
     ids = [summary.id for summary in list_runs(root)]

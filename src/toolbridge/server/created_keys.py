@@ -67,7 +67,7 @@ class CreatedKeys:
             return
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._try_to_read(self._store))
-        # Under load nobody waits for the server. After a pause the known keys are too old: a key may
+        # Under load no request waits for the server. After a pause the known keys are too old: a key may
         # have been revoked. While the server does not answer, the keys that were read last are valid.
         if not self._trouble and time.monotonic() - self._read_at > 2 * _PAUSE:
             await asyncio.wait({self._reading}, timeout=_WAIT)

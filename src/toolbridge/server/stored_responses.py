@@ -27,7 +27,7 @@ WHY_MISSING = (
     "than 30 days, its answer failed or did not end before the gateway was stopped, or it is in the "
     "memory of another gateway"
 )
-"""Why a response is not found: the store cannot tell the cases apart."""
+"""Every reason why a response can be missing; the store has no record of which one it is."""
 
 
 class StoredResponse(msgspec.Struct, frozen=True):
