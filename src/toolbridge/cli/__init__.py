@@ -95,7 +95,8 @@ def _run(name: str, given: list[str]) -> int:
     parser = CommandParser(f"toolbridge {name}", description=command.__doc__)
     command.arguments(parser)
     split = getattr(command, "split", None)
-    status: int = command.run(parser.parse_args(given if split is None else split(given)))
+    args, _ = parser.parse_known_args(given if split is None else split(given))
+    status: int = command.run(args)
     return status
 
 
