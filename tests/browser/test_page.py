@@ -479,6 +479,9 @@ async def test_everything_is_reached_with_the_keyboard_and_nothing_holds_the_foc
             await page.wait_for_selector(f"#request-title:has-text('{ids[1]}')")
             await page.keyboard.press("j")
             await page.wait_for_selector(f"#request-title:has-text('{ids[0]}')")
+            shown = await page.inner_text("#view-request")
+            assert re.search(r"\d\d:\d\d:\d\d", shown)
+            assert not re.search(r":\d\d\s[AP]M", shown)  # 24 hours, as in the list
             await page.keyboard.press("Escape")
             await page.wait_for_selector("#view-requests:visible")
             await until(lambda: _is(page.evaluate(focused), ids[0]))
