@@ -5,7 +5,7 @@ import pytest
 from toolbridge import config
 from toolbridge.config import secrets_of
 from toolbridge.core.errors import ConfigError
-from toolbridge.store_settings import ServerUrl
+from toolbridge.store_settings import ServerUrl, remedy
 
 
 def read(env=None, **given):
@@ -70,3 +70,17 @@ def test_an_address_is_shown_without_its_password(url, shown):
     found = ServerUrl(url)
     assert found.shown == shown
     assert "pass" not in found.without_password(f"cannot use {url}").replace("password", "")
+
+
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [
+        ("Authentication required.", "correct the user and the password in `store`"),
+        ("invalid username-password pair or user is disabled.", "the password in `store`"),
+        ('FATAL: password authentication failed for user "tb"', "the password in `store`"),
+        ("fe_sendauth: no password supplied", "the password in `store`"),
+        ("Error 111 connecting to auth.example:6379. Connection refused.", "start the server, or"),
+    ],
+)
+def test_the_remedy_for_a_wrong_password_is_about_the_password(trouble, words):
+    assert words in remedy(trouble, "store")

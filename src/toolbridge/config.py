@@ -40,6 +40,7 @@ from toolbridge.server_settings import (
 )
 from toolbridge.server_tool_settings import (
     SERVER_TOOL_TABLES,
+    McpServerSettings,
     ServerToolSettings,
     fault_of,
     server_tool_secrets,
@@ -446,6 +447,9 @@ def _check_tables(values: Mapping[str, object], source: str) -> None:
         for name, value in entries.items():
             listed = table == "map" and isinstance(value, list)
             _convert(value, tuple[str, ...] if listed else shape, source, f"{table}.{name}")
+    servers = _table(_table(values.get("server_tools")).get("mcp"))
+    for name, value in servers.items():
+        _convert(value, McpServerSettings, source, f"server_tools.mcp.{name}")
     rules = values.get("routes", [])
     for number, rule in enumerate(rules if isinstance(rules, list) else [], 1):
         _convert(rule, RoutingRule, source, f"routes.{number}")

@@ -42,7 +42,7 @@ def explain_setting(
     unknown = re.fullmatch(r"Object contains unknown field `(.+)`", text)
     if unknown is None:
         return f"{path}: {text[:1].lower()}{text[1:]}"
-    holder = inner_shapes.get(inner) or shape
+    holder = inner_shapes.get(inner.rpartition(".")[2]) or shape
     return f"{path}: there is no setting `{unknown[1]}`{_hint(unknown[1], holder, tables)}"
 
 

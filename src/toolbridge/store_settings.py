@@ -1,5 +1,6 @@
 """The settings `store` and `ledger`: files, or the URLs of servers, whose passwords are never shown."""
 
+import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -44,6 +45,20 @@ class ServerUrl:
         for password in self.passwords:
             text = text.replace(password, MASK)
         return text
+
+
+_LOGIN = re.compile(r"password|authenticat|noauth|wrongpass", re.IGNORECASE)
+
+
+def remedy(trouble: str, setting: str) -> str:
+    """Return what to do about an error of the server that `setting` names.
+
+    Redis: "Authentication required.", "invalid username-password pair". PostgreSQL: "password
+    authentication failed", "no password supplied".
+    """
+    if _LOGIN.search(trouble):
+        return f"correct the user and the password in `{setting}`"
+    return f"start the server, or correct `{setting}`"
 
 
 def check_servers(store: str, ledger: str, shown: str, env: Mapping[str, str]) -> None:

@@ -72,7 +72,9 @@ def test_bytes_that_are_no_text_are_asked_about_all_the_same(env, tmp_path):
 def test_a_file_that_cannot_be_used_is_said_in_one_line(env, tmp_path, command):
     done = shell(env, f"toolbridge {command}", tmp_path)
     assert done.returncode == 1
-    assert done.stderr.startswith(b"toolbridge: [Errno ")
+    assert done.stderr.startswith(b"toolbridge: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert b"Errno" not in done.stderr
     assert b"Traceback" not in done.stderr
 
 

@@ -161,14 +161,17 @@ async def test_a_client_that_leaves_during_the_first_reading_does_not_block_othe
         assert (await staying)[0] == 200
 
 
-async def test_keys_that_cannot_be_read_are_a_503_with_a_reason_a_delay_and_a_row(state):
+async def test_keys_that_cannot_be_read_are_a_503_with_a_delay_and_a_row(state, capsys):
     alice = await create("alice")
     (state / "toolbridge" / "keys.sqlite").write_bytes(b"not a database" * 1000)
     async with team(state) as (url, _):
         status, body, headers = await ask(url, alice)
         text = body["error"]["message"]
         assert (status, headers["retry-after"]) == (503, "5")
-        assert re.search(r"keys.sqlite: file is not a database; .*toolbridge doctor", text), text
+        assert re.search(r"the keys cannot be read now; .*toolbridge doctor", text), text
+        # The file is named to the operator, not to the client.
+        assert "sqlite" not in text
+        assert "keys.sqlite: file is not a database" in capsys.readouterr().err
     rows = sqlite3.connect(state / "toolbridge" / "ledger.sqlite").execute(
         "select status, error from requests"
     )

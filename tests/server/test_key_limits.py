@@ -227,7 +227,10 @@ async def test_limits_that_cannot_be_checked_refuse_or_allow_as_set(state, offli
 
         with contextlib.closing(sqlite3.connect(file)) as broken:
             broken.execute("drop table used")
-        assert (await ask(url, alice))[0] == status
+        found = await ask(url, alice)
+        assert found[0] == status
+        assert str(state) not in str(found)
+        assert "sqlite" not in str(found)
 
 
 async def test_a_structured_stream_is_charged_and_refused(state):

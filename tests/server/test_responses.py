@@ -40,6 +40,44 @@ async def test_an_answer_that_was_not_stored_cannot_be_gone_on_from():
             await sdk.responses.create(model="m", input="x", previous_response_id=first.id)
 
 
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [({}, True), ({"store": None}, True), ({"store": True}, True), ({"store": False}, False)],
+)
+async def test_a_response_has_whether_it_is_stored(given, stored, stream):
+    asked = {"model": "m", "input": "hello", **given}
+    async with gateway() as (url, _), client(url) as sdk:
+        response = await sdk.responses.create(**asked, stream=stream)
+        objects = (
+            [e.response async for e in response if hasattr(e, "response")] if stream else [response]
+        )
+        assert {found.store for found in objects} == {stored}
+        if stored:
+            assert (await sdk.responses.retrieve(objects[-1].id)).store is True
+            return
+        with pytest.raises(openai.NotFoundError):
+            await sdk.responses.retrieve(objects[-1].id)
+
+
+async def test_an_unknown_response_is_reported_with_every_cause():
+    causes = ("id is wrong", "`store: false`", "another key", "deleted", "30 days", "was stopped")
+    async with gateway() as (url, _), client(url) as sdk:
+        for refused in (
+            sdk.responses.retrieve,
+            sdk.responses.delete,
+            sdk.responses.input_items.list,
+        ):
+            with pytest.raises(openai.NotFoundError) as caught:
+                await refused("resp_none")
+            # OpenAI Responses: the code of a response that does not exist is null.
+            assert (caught.value.code, caught.value.type) == (None, "invalid_request_error")
+            assert all(cause in caught.value.message for cause in causes), caught.value.message
+        with pytest.raises(openai.BadRequestError) as caught:
+            await sdk.responses.create(model="m", input="x", previous_response_id="resp_none")
+        assert all(cause in caught.value.message for cause in causes)
+
+
 async def test_an_answer_may_be_deleted():
     async with gateway() as (url, _), client(url) as sdk:
         first = await sdk.responses.create(model="m", input="hello")

@@ -102,6 +102,11 @@ def parse_limit(what: Measure, text: str) -> KeyLimit:
     amount = _units(number, what) * {"": 1, "k": 1_000, "m": 1_000_000}[scale.lower()]
     if amount % NANOS and what != "dollars":
         raise MalformedRequest("must be a whole number", where=f"--{what}")
+    if not amount and what != "dollars":  # no dollars still allow models that cost nothing
+        raise MalformedRequest(
+            "must be more than 0; `toolbridge key revoke` ends all use of a key",
+            where=f"--{what}",
+        )
     per = next(period for period in PERIODS if period == window)
     return KeyLimit(what, amount if what == "dollars" else amount // NANOS, per)
 

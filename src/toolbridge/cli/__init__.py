@@ -1,13 +1,12 @@
 """The command line: one module per command, imported when the command runs."""
 
-import argparse
-import difflib
 import io
 import os
 import sys
 from contextlib import suppress
 from importlib import import_module
 
+from toolbridge.cli.parser import CommandParser, nearest
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.printable import printable
 
@@ -60,9 +59,15 @@ def main(argv: list[str] | None = None) -> int:
         _drop_output()
         return 141
     except OSError as error:  # a file that is missing, a disk that is full
-        print(f"toolbridge: {error}", file=sys.stderr)
+        print(f"toolbridge: {_os_fault(error)}", file=sys.stderr)
         _drop_output()
         return 1
+
+
+def _os_fault(error: OSError) -> str:
+    """Return what the system refused, with the file if it has a name."""
+    what = error.strerror or str(error) or type(error).__name__
+    return f"{error.filename}: {what}" if isinstance(error.filename, str) else what
 
 
 def _drop_output() -> None:
@@ -79,8 +84,7 @@ def _dispatch(given: list[str]) -> int:
         print(f"toolbridge {version()}")
         return 0
     if given[0] not in COMMANDS:
-        near = difflib.get_close_matches(given[0], COMMANDS, 1)
-        hint = f"; did you mean `{near[0]}`?" if near else "; run `toolbridge --help` for a list"
+        hint = nearest(given[0], COMMANDS) or "; run `toolbridge --help` for a list"
         print(f"toolbridge: there is no command `{given[0]}`{hint}", file=sys.stderr)
         return 2
     return _run(given[0], given[1:])
@@ -88,12 +92,11 @@ def _dispatch(given: list[str]) -> int:
 
 def _run(name: str, given: list[str]) -> int:
     command = import_module(f"{__name__}.{name}")
-    parser = argparse.ArgumentParser(
-        f"toolbridge {name}", description=command.__doc__, allow_abbrev=False
-    )
+    parser = CommandParser(f"toolbridge {name}", description=command.__doc__)
     command.arguments(parser)
     split = getattr(command, "split", None)
-    status: int = command.run(parser.parse_args(given if split is None else split(given)))
+    args, _ = parser.parse_known_args(given if split is None else split(given))
+    status: int = command.run(args)
     return status
 
 

@@ -6,15 +6,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from toolbridge.cli import options
 from toolbridge.conformance import report, scripted_upstream
-from toolbridge.conformance.cases import APIS, CaseBook, load
+from toolbridge.conformance.cases import APIS, Case, CaseBook, load
 from toolbridge.conformance.runner import CaseOutcome, Runner
 from toolbridge.conformance.translation import (
     ScoredGateway,
     TranslationCase,
     TranslationPlayer,
 )
-from toolbridge.core.errors import ConfigError
+from toolbridge.core.errors import ConfigError, MalformedRequest
 
 PORT = 21100
 AT_ONCE = 32
@@ -22,17 +23,29 @@ AT_ONCE = 32
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", nargs="?", help="the URL of the gateway")
+    parser.add_argument("url", nargs="?", metavar="URL", help="the gateway, such as 127.0.0.1:3456")
     parser.add_argument("--self", action="store_true", dest="own", help="score this toolbridge")
-    parser.add_argument("--api", help=f"the client's API: {', '.join(APIS)}; with --self also all")
-    parser.add_argument("--upstream", help="the upstream's API (openai_chat; with --self all)")
+    names = (*APIS, "all")
     parser.add_argument(
-        "--listen", type=int, default=PORT, metavar="PORT", help="the upstream's port"
+        "--api", choices=names, metavar="API",
+        help=f"the client's API: {', '.join(APIS)}; `all` with --self only, and the default there",
+    )  # fmt: skip
+    parser.add_argument(
+        "--upstream", choices=names, metavar="API",
+        help="the API of the scripted upstream (openai_chat; with --self all)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--listen", type=int, default=PORT, metavar="PORT",
+        help=f"the port of the scripted upstream ({PORT})",
+    )  # fmt: skip
+    parser.add_argument("--model", default="conform", help="the model name in requests (conform)")
+    parser.add_argument(
+        "--only", default="*", metavar="GLOB", help="only this case, family or tag; see --list"
     )
-    parser.add_argument("--model", default="conform", help="the model name in requests")
-    parser.add_argument("--only", default="*", metavar="GLOB", help="a case, a family or a tag")
     parser.add_argument(
-        "--passthrough", action="store_true", help="same API, bytes forwarded unchanged"
+        "--passthrough",
+        action="store_true",
+        help="the gateway forwards the bytes of the same API unchanged",
     )
     parser.add_argument("--key", default="", help="the key of the gateway")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
@@ -49,10 +62,12 @@ def run(args: argparse.Namespace) -> int:
 
         return conform_stream.run(args)
     book = load()
+    matching = book.matching(args.only)
+    if not matching:
+        raise no_case(args.only)
     if args.list:
-        return _list(book)
-    if bool(args.url) == args.own:
-        raise ConfigError("give either the URL of a gateway or --self")
+        return _list(matching)
+    check_target(args)
     outcomes = asyncio.run(_own(args, book) if args.own else _other(args, book))
     if args.json:
         print(report.as_json(outcomes))
@@ -61,10 +76,25 @@ def run(args: argparse.Namespace) -> int:
     return 0 if outcomes and all(outcome.passed for outcome in outcomes) else 1
 
 
-def _list(book: CaseBook) -> int:
-    for case in book.cases:
+def check_target(args: argparse.Namespace) -> None:
+    """Raise for a command line that names no gateway, or none that can be one."""
+    if (args.url is not None) == args.own:
+        raise ConfigError("give either the URL of a gateway or --self")
+    if args.url is not None:
+        args.url = options.gateway_url(args.url, "URL")
+
+
+def no_case(only: str, pair: str = ", family or tag") -> MalformedRequest:
+    """Return the error for a selection without cases."""
+    return MalformedRequest(
+        f"no case{pair} matches {only!r}; `toolbridge conform --list` shows all", where="--only"
+    )
+
+
+def _list(cases: list[Case]) -> int:
+    for case in cases:
         print(f"{case.id:<44} {case.family:<10} {case.why}")
-    print(f"{len(book.cases)} cases")
+    print(f"{len(cases)} cases")
     return 0
 
 
@@ -73,10 +103,14 @@ def _note(text: str) -> None:
 
 
 async def _other(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:
-    if not args.api:
+    if args.api in {None, "all"}:
         raise ConfigError(f"give the API of the client with --api: {', '.join(APIS)}")
     upstream = args.upstream or "openai_chat"
+    if upstream == "all":
+        raise ConfigError(f"give one API of the upstream with --upstream: {', '.join(APIS)}")
     cases = book.select(api=upstream, client=args.api, only=args.only, passthrough=args.passthrough)
+    if not cases:
+        raise no_case(args.only, f" for clients of {args.api} and an upstream of {upstream}")
     try:
         async with scripted_upstream.serve(args.listen) as played:
             _note(report.how_to_configure(upstream, played.url, args.model))
@@ -116,6 +150,8 @@ async def _own(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:
                 passthrough=passthrough,
             )
             scored += [TranslationCase(case, front, gateway) for case in cases]
+        if not scored:
+            raise no_case(args.only, " for these APIs")
         return await Runner(TranslationPlayer(book, played), at_once=AT_ONCE).run(scored)
 
 

@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+from toolbridge.cli.conform import check_target, no_case
 from toolbridge.conformance import report
 from toolbridge.conformance.runner import CaseOutcome
 from toolbridge.conformance.self_gateway import STREAM_PROVIDER, STREAM_TOOLS
@@ -18,10 +19,11 @@ MATRIX = "stream-matrix"
 
 def run(args: argparse.Namespace) -> int:
     cases = select(load(), args.only)
+    if not cases:
+        raise no_case(args.only, " or category")
     if args.list:
         return _list(cases)
-    if bool(args.url) == args.own:
-        raise ConfigError("give either the URL of a gateway or --self")
+    check_target(args)
     began = time.monotonic()
     outcomes = asyncio.run(_score(args, cases))
     if args.save is not None:

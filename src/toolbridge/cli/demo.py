@@ -32,7 +32,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_config(parser)
     parser.add_argument("-m", "--model", metavar="MODEL", help="the model (the embedded one)")
     parser.add_argument("--profile", help="a profile: demo, dev, local, or one of yours")
-    parser.add_argument("--url", help="a running gateway, such as http://127.0.0.1:3456")
+    parser.add_argument(
+        "--url",
+        help="a running gateway, such as 127.0.0.1:3456; its key is read from TOOLBRIDGE_KEY",
+    )
     parser.add_argument("--json", action="store_true", help="print events, one JSON line each")
     parser.add_argument(
         "--pause",
@@ -57,7 +60,7 @@ def stream_options(args: argparse.Namespace) -> StreamOptions:
     if args.model or not (args.url or args.profile):
         found["model"] = args.model or EMBEDDED
     if args.url:
-        found["url"] = args.url
+        found["url"] = options.gateway_url(args.url)
         found["api_key"] = os.environ.get("TOOLBRIDGE_KEY", "")
         found["attempts"] = 1  # a wrong address is reported at once
     else:

@@ -27,14 +27,17 @@ Paint = Callable[[str, str], str]
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_config(parser)
-    parser.add_argument("--url", help="the address of the gateway (the one that runs here)")
+    parser.add_argument(
+        "--url", help="the address of the gateway, such as 127.0.0.1:3456 (the one that runs here)"
+    )
     parser.add_argument("--json", action="store_true", help="print the explanation as JSON")
     parser.add_argument("id", metavar="ID", help="the id of a request, or `last`")
 
 
 def run(args: argparse.Namespace) -> int:
     config = options.load(args)
-    found = _fetch(args.url or _url(config), args.id, secret(config.key))
+    url = _url(config) if args.url is None else options.gateway_url(args.url)
+    found = _fetch(url, args.id, secret(config.key))
     if args.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return 0
@@ -54,7 +57,7 @@ def _url(config: Config) -> str:
 
 def _fetch(url: str, id: str, key: str) -> JsonObject:
     headers = {"x-toolbridge-key": key} if key else {}
-    request = urllib.request.Request(f"{url.rstrip('/')}/v1/explain/{quote(id, safe='')}")  # noqa: S310
+    request = urllib.request.Request(f"{url}/v1/explain/{quote(id, safe='')}")  # noqa: S310
     for name, value in headers.items():
         request.add_header(name, value)
     try:
@@ -63,8 +66,10 @@ def _fetch(url: str, id: str, key: str) -> JsonObject:
     except urllib.error.HTTPError as error:
         raise ToolbridgeError(_rejection(error.read(), error.code)) from None
     except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        why = getattr(reason, "strerror", None) or reason
         raise ToolbridgeError(
-            f"no gateway answers at {url} ({error}); start it with `toolbridge serve`, or give its "
+            f"no gateway answers at {url} ({why}); start it with `toolbridge serve`, or give its "
             "address with --url"
         ) from None
     if found is None:

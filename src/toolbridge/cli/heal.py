@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from toolbridge.cli.files import read_file
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject, dumps, maybe_object
 from toolbridge.healing import heal
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 def _schema(path: Path | None) -> JsonObject | None:
     if path is None:
         return None
-    schema = maybe_object(path.read_bytes())
+    schema = maybe_object(read_file(path))
     if schema is None:
         raise MalformedRequest("the file is not a JSON object", where=str(path))
     return schema

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from toolbridge import config as configuration
 from toolbridge import trust
+from toolbridge.cli.files import check_writable, read_file
 from toolbridge.config import FILE_NAME
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.printable import printable
@@ -36,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     try:
-        text = args.file.read_text("utf-8-sig")
+        text = read_file(args.file).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{args.file} is not UTF-8: {error}") from None
     name = str(args.file)
@@ -69,6 +70,7 @@ def _check(toml: str, path: Path) -> None:
 def _write(path: Path, toml: str, *, force: bool) -> None:
     if path.exists() and not force:
         raise ConfigError(f"{path} exists; overwrite it with --force, or write another with --path")
+    check_writable(path)
     private_files.write(path, toml.encode())
     trust.allow(path, os.environ)
     print(f"wrote {path} and allowed it", file=sys.stderr)

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from toolbridge import providers, trust
+from toolbridge.cli.files import check_writable
 from toolbridge.cli.models import list_models
 from toolbridge.config import FILE_NAME, Config
 from toolbridge.core.errors import ConfigError
@@ -64,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(
             f"{args.path} exists; overwrite it with --force, or write another with --path"
         )
+    check_writable(args.path)
     found, _ = asyncio.run(list_models(Config()))
     # The demo model is never written: it would stay the default when a real model is available.
     default = (

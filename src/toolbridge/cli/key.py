@@ -35,27 +35,54 @@ from toolbridge.store import StoreUnavailable
 from toolbridge.store.engines import Engines
 from toolbridge.store.keys import PREFIX, KeyRecord, KeyStore, new_key
 
+_HELP = {
+    "create": (
+        "create a key and show it once",
+        (
+            "The key is printed and never stored. Without scopes it may use everything, and without "
+            "limits there are none. An example: `toolbridge key create alice --tokens 2M/day "
+            "--models 'ollama/*'`."
+        ),
+    ),
+    "set": (
+        "replace scopes or limits of a key",
+        (
+            "What is not given stays. An example: `toolbridge key set alice --requests 500/day "
+            "--clear tokens`."
+        ),
+    ),
+    "list": (
+        "list the keys",
+        "The keys themselves are not stored; the first characters are shown.",
+    ),
+    "show": (
+        "show a key and what it has used",
+        "The use is that of the current window of each limit.",
+    ),
+    "revoke": (
+        "revoke a key",
+        "It stops working within a second and cannot be used again; its name can get a new key.",
+    ),
+}
 _TITLES = ("NAME", "KEY", "STATE", "CREATED", "EXPIRES", "LIMITS", "SCOPES")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_config(parser)
-    commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
-    create = commands.add_parser("create", help="create a key and show it once")
+    add = options.add_subcommands(parser, _HELP)
+    create = add("create")
     create.add_argument("name", metavar="NAME", help="who or what the key is for")
     _add_grants(create)
-    change = commands.add_parser("set", help="replace scopes or limits of a key")
+    change = add("set")
     change.add_argument("name", metavar="NAME", help="the name or the id of the key")
     _add_grants(change)
     change.add_argument(
         "--clear", nargs="+", default=[], choices=_CLEARED, metavar="WHAT",
         help=f"remove a scope or a limit: {', '.join(_CLEARED)}",
     )  # fmt: skip
-    listed = commands.add_parser("list", help="list the keys")
+    listed = add("list")
     listed.add_argument("--json", action="store_true", help="print one JSON line per key")
-    for name, text in (("show", "show a key and what it has used"), ("revoke", "revoke a key")):
-        command = commands.add_parser(name, help=text)
-        command.add_argument("name", metavar="NAME", help="the name or the id of the key")
+    for name in ("show", "revoke"):
+        add(name).add_argument("name", metavar="NAME", help="the name or the id of the key")
 
 
 _CLEARED = ("models", "routes", "tools", *MEASURES, "concurrency", "expires")
@@ -209,8 +236,11 @@ async def _show(args: argparse.Namespace, store: KeyStore) -> None:
 
 async def _revoke(args: argparse.Namespace, store: KeyStore) -> None:
     record = await _find(store, args.name)
-    if record.revoked is None:
-        await store.put(msgspec.structs.replace(record, revoked=time.time()))
+    if record.revoked is not None:
+        day = _day(record.revoked)
+        print(f"the key {record.name!r} ({record.prefix}…) was revoked already, on {day}")
+        return
+    await store.put(msgspec.structs.replace(record, revoked=time.time()))
     print(
         f"the key {record.name!r} ({record.prefix}…) is revoked; it stops working within a second"
     )

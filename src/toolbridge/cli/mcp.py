@@ -28,15 +28,32 @@ from toolbridge.tools.mcp.logins import Logins
 from toolbridge.tools.mcp.servers import McpServers
 
 _DESCRIPTION = 70
+_HELP = {
+    "list": (
+        "list the servers, or the tools of one",
+        "With the name of a server, it is started or contacted, and its tools are listed.",
+    ),
+    "call": (
+        "call a tool",
+        "The result is printed. The exit status is 1 if the tool reports an error.",
+    ),
+    "login": (
+        "log in at a server in the browser",
+        "The access token is stored in the state directory and used from then on.",
+    ),
+    "logout": (
+        "remove the login of a server",
+        "The access token is deleted here; it is not revoked at the server.",
+    ),
+}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_config(parser)
-    commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
-    listed = commands.add_parser("list", help="list the servers, or the tools of one")
-    listed.add_argument("name", metavar="NAME", nargs="?", help="the server")
+    add = options.add_subcommands(parser, _HELP)
+    listed = add("list")
+    listed.add_argument("name", metavar="NAME", nargs="?", help="the server (all servers)")
     listed.add_argument("--json", action="store_true", help="print one JSON line per tool")
-    call = commands.add_parser("call", help="call a tool")
+    call = add("call")
     call.add_argument("name", metavar="NAME", help="the server")
     call.add_argument("tool", metavar="TOOL", help="the tool")
     call.add_argument(
@@ -44,14 +61,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="JSON",
         nargs="?",
         default="{}",
-        help='the arguments, such as {"path": "/"}',
+        help='the arguments of the tool, such as {"path": "/"} ({})',
     )
-    login = commands.add_parser("login", help="log in at a server in the browser")
+    login = add("login")
     login.add_argument("name", metavar="NAME", help="the server")
     login.add_argument(
         "--no-browser", action="store_true", help="print the address instead of opening it"
     )
-    logout = commands.add_parser("logout", help="remove the login of a server")
+    logout = add("logout")
     logout.add_argument("name", metavar="NAME", help="the server")
 
 

@@ -1,16 +1,85 @@
 """Flags that several commands share."""
 
 import argparse
+import re
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from toolbridge import config
 from toolbridge.config import Config, ConfigSource
-from toolbridge.core.errors import ConfigError
+from toolbridge.core.errors import ConfigError, MalformedRequest
 
 
-def add_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", type=Path, metavar="FILE", help="the configuration file")
+def add_config(parser: argparse.ArgumentParser, *, of_subcommand: bool = False) -> None:
+    """Add `--config`; a subcommand keeps what was given before its name."""
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="the configuration file (./toolbridge.toml if it is allowed, or your own)",
+        default=argparse.SUPPRESS if of_subcommand else None,
+    )
+
+
+def add_subcommands(
+    parser: argparse.ArgumentParser, texts: Mapping[str, tuple[str, str]]
+) -> Callable[[str], argparse.ArgumentParser]:
+    """Return a function that adds a subcommand; `texts` has its summary and the rest of its help.
+
+    Every subcommand accepts `--config`, as the command before it does.
+    """
+    add_config(parser)
+    commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
+
+    def add(name: str) -> argparse.ArgumentParser:
+        line, more = texts[name]
+        command = commands.add_parser(
+            name, help=line, description=f"{line[0].upper()}{line[1:]}. {more}"
+        )
+        add_config(command, of_subcommand=True)
+        return command
+
+    return add
+
+
+def add_thinking(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--thinking",
+        choices=("auto", "drop", "reject"),
+        help="for a model that cannot think: `drop` leaves thinking out of requests, `reject` "
+        "answers 400, `auto` decides by what the request asks for (auto)",
+    )
+
+
+def add_log(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--log",
+        choices=("json", "pretty", "auto", "off"),
+        help="the request log on standard error: `pretty` is one short line per request, `json` one "
+        "JSON object per line, `auto` pretty on a terminal and JSON elsewhere, `off` none (auto)",
+    )
+
+
+def gateway_url(text: str, where: str = "--url") -> str:
+    """Return the address of a gateway, with `http://` if it has no scheme."""
+    url = text if "://" in text else f"http://{text}"
+    try:
+        parts = urlsplit(url)
+        usable = parts.port is None or parts.port > 0
+    except ValueError:  # the port is not a number, or a bracket is open
+        usable = False
+    usable = usable and parts.scheme in {"http", "https"} and not (parts.query or parts.fragment)
+    if not usable or not _HOST.fullmatch(parts.netloc):
+        raise MalformedRequest(
+            f"must be the address of a gateway, such as http://127.0.0.1:3456, not {text!r}",
+            where=where,
+        )
+    return url.rstrip("/")
+
+
+_HOST = re.compile(r"[\w.:@%\[\]-]+")
 
 
 def add_server(parser: argparse.ArgumentParser) -> None:
@@ -25,17 +94,11 @@ def add_server(parser: argparse.ArgumentParser) -> None:
         metavar="PROVIDER/MODEL",
         help="the model for every name without a route of its own; `demo` for the embedded one",
     )
-    parser.add_argument(
-        "--thinking",
-        choices=("auto", "drop", "reject"),
-        help="what to do with thinking for a model that cannot (auto)",
-    )
+    add_thinking(parser)
     parser.add_argument(
         "--record", metavar="DIR", help="write the bytes of every model request to a file in DIR"
     )
-    parser.add_argument(
-        "--log", choices=("json", "pretty", "auto", "off"), help="format of the request log (auto)"
-    )
+    add_log(parser)
 
 
 def warn_of_key(args: argparse.Namespace) -> None:

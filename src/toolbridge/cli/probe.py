@@ -18,6 +18,7 @@ import msgspec
 
 from toolbridge import trust
 from toolbridge.cli import options
+from toolbridge.cli.files import check_writable
 from toolbridge.config import Config
 from toolbridge.core.errors import ConfigError, MalformedRequest, ModelError
 from toolbridge.core.json import JsonObject
@@ -47,7 +48,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--tasks", metavar="KINDS", default="", help=f"only these kinds: {', '.join(KINDS)}"
     )
     parser.add_argument(
-        "--max-tokens", type=int, default=MAX_TOKENS, help=f"limit of each answer ({MAX_TOKENS})"
+        "--max-tokens",
+        type=int,
+        default=MAX_TOKENS,
+        metavar="N",
+        help=f"the most tokens of each answer ({MAX_TOKENS})",
     )
     parser.add_argument("--json", action="store_true", help="print the card as JSON")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="also write the card as an image")
@@ -71,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     target = source.path if args.write else None
     for path in (args.svg, target):
         if path is not None:
-            _check_writable(path)
+            check_writable(path)
     card = asyncio.run(_probe(config, args, tasks, modes))
     if args.no_times:
         card = without_times(card)
@@ -101,17 +106,6 @@ def _save(card: Card) -> None:
         save_card(state, card.model, shown)
     except OSError as error:
         print(f"the card is not kept for the page: {error}", file=sys.stderr)
-
-
-def _check_writable(path: Path) -> None:
-    """Raise `ConfigError` if `path` cannot be written; an answer may take minutes and cost money."""
-    folder = path.resolve().parent
-    if not folder.is_dir():
-        raise ConfigError(f"{path} cannot be written: there is no directory {folder}")
-    if path.is_dir():
-        raise ConfigError(f"{path} cannot be written: it is a directory")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise ConfigError(f"{path} cannot be written: permission denied")
 
 
 def _print(card: Card, *, as_json: bool) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from toolbridge import dialects
+from toolbridge.cli.files import read_file
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import dumps, loads
 from toolbridge.core.messages import Tool
@@ -43,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
 def read_tools(path: Path) -> tuple[Tool, ...]:
     """Return the tools in a file, in the shape of any API."""
     try:
-        found = loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        found = loads(read_file(path))
+    except ValueError as error:
         raise MalformedRequest(str(error), where=str(path)) from None
     listed = found.get("tools", found) if isinstance(found, dict) else found
     if not isinstance(listed, list):

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 def _replay_run(args: argparse.Namespace) -> int:
     if not args.speed > 0:
         raise MalformedRequest("must be more than 0, for example 2", where="--speed")
-    record = find_run(args.run)
+    record = find_run(args.run, or_file=True)
     events = list(recorded_events(record.frames))
     colour = wants_colour(os.environ, is_terminal=sys.stdout.isatty())
     trace = Trace(sys.stdout.write, colour=colour)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from toolbridge import dialects
 from toolbridge.cli.demo_trace import plain, wants_colour
+from toolbridge.cli.files import read_file
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.redaction import MASK, Redactor
 from toolbridge.explain.answer_lines import event_lines, wire_lines
@@ -22,7 +23,7 @@ _COLOURS = {"-": "\x1b[31m", "+": "\x1b[32m", "@": "\x1b[36m"}
 def replay_file(args: argparse.Namespace) -> int:
     """Replay the recording in a file; return 1 if the answer differs."""
     path = Path(args.run)
-    recording = read_recording(path.read_bytes(), str(path))
+    recording = read_recording(read_file(path), str(path))
     if args.transcript:
         print(write_transcript(recording), end="")
         return 0

@@ -17,13 +17,17 @@ _TITLES: tuple[str, ...] = (
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-n", "--limit", type=int, default=20, help="the number of runs (20)")
+    parser.add_argument(
+        "-n", "--limit", type=int, default=20, metavar="N", help="the most runs to list (20)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON line per run")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.limit < 1:
+        raise MalformedRequest("must be at least 1", where="--limit")
     root = runs_folder()
-    found = [_row(root, summary) for summary in list_runs(root)[: max(args.limit, 0)]]
+    found = [_row(root, summary) for summary in list_runs(root)[: args.limit]]
     if args.json:
         for row in found:
             print(dumps(row))
@@ -42,8 +46,11 @@ def runs_folder() -> Path:
     return root
 
 
-def find_run(given: str) -> RunRecord:
-    """Return the run with the id `given`, the beginning of an id, or `last`."""
+def find_run(given: str, *, or_file: bool = False) -> RunRecord:
+    """Return the run with the id `given`, the beginning of an id, or `last`.
+
+    With `or_file`, the error for an unknown id also mentions a missing file.
+    """
     root = runs_folder()
     ids = [summary.id for summary in list_runs(root)]
     wanted = given if given.startswith("run_") else f"run_{given}"
@@ -53,10 +60,19 @@ def find_run(given: str) -> RunRecord:
             f"several runs begin with {given}: {', '.join(found[:4])}; give more of the id",
             where="RUN",
         )
+    if not found:
+        raise MalformedRequest(_missing(given, wanted, root, or_file=or_file), where="RUN")
     try:
-        return load_run(root, found[0] if found else wanted)
+        return load_run(root, found[0])
     except LookupError as error:
         raise MalformedRequest(str(error), where="RUN") from None
+
+
+def _missing(given: str, wanted: str, root: Path, *, or_file: bool) -> str:
+    if given == "last":
+        return f"there are no runs in {root}; record one with `toolbridge demo`"
+    file = f"there is no file {given}, and " if or_file else "there is "
+    return f"{file}no run whose id begins with {wanted} in {root}; see `toolbridge runs`"
 
 
 def prompt_of(record: RunRecord) -> str:

@@ -12,7 +12,7 @@ from toolbridge.core.redaction import Redactor
 from toolbridge.state_dir import state_dir
 from toolbridge.store import StoreUnavailable
 from toolbridge.store.engines import STORE_FILE, Engines, ledger_url, store_url
-from toolbridge.store_settings import ServerUrl
+from toolbridge.store_settings import ServerUrl, remedy
 
 Checked: TypeAlias = tuple[bool | None, str, str]
 """Whether it is good (None for a note), what was found, and what to do."""
@@ -38,7 +38,7 @@ async def _check_store(config: Config, engines: Engines) -> Checked:
     except ToolbridgeError as error:
         return False, str(error), ""
     if trouble and url:
-        to_do = "start the server or correct `store`; the gateway does not start without it"
+        to_do = f"{remedy(trouble, 'store')}; the gateway does not start without it"
         return False, f"store: {trouble}", to_do
     if trouble:
         to_do = (
@@ -58,7 +58,7 @@ async def _check_server(place: str, engines: Engines) -> Checked:
             await asyncio.to_thread(ledger.totals, "day", time.time())
             await asyncio.to_thread(ledger.close)
     except StoreUnavailable as error:
-        return False, f"ledger: {error}", "start the server or correct `ledger`"
+        return False, f"ledger: {error}", remedy(str(error), "ledger")
     except ToolbridgeError as error:
         return False, str(error), ""
     finally:

@@ -1,6 +1,6 @@
-"""Show what the requests to models have used: tokens, cost and errors, by model, key, day or client.
+"""Show what the requests to models have used: tokens, cost and errors, in groups.
 
-The figures come from the ledger, a file or a server, also while the gateway runs. Days are in
+The groups are those of `--by`: model, key, day, session, client or provider. The figures come from the ledger, a file or a server, also while the gateway runs. Days are in
 UTC. Tokens that a provider did not report are estimated, and marked with `~`.
 """
 
@@ -32,12 +32,15 @@ _NOBODY = {"key": "(no key)", "session": "(no session)", "client": "(unknown)"}
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_config(parser)
-    parser.add_argument("--by", choices=GROUPINGS, default="model", help="the groups (model)")
+    parser.add_argument(
+        "--by", choices=GROUPINGS, default="model", help="what a row stands for (model)"
+    )
     parser.add_argument(
         "--since",
         default="30d",
         metavar="TIME",
-        help="a duration (90m, 12h, 7d, 4w) or a date (30d)",
+        help="the time of the first request: a duration back from now (90m, 12h, 7d, 4w), or a date "
+        "(30d)",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print CSV")

@@ -3,7 +3,6 @@
 import fnmatch
 import re
 import tomllib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -151,6 +150,17 @@ class CaseBook(msgspec.Struct, frozen=True):
     cases: tuple[Case, ...]
     asks: dict[str, CaseRequest]
 
+    def matching(self, only: str) -> list[Case]:
+        """Return the cases whose id, name, family or tag matches a glob."""
+        return [
+            case
+            for case in self.cases
+            if any(
+                fnmatch.fnmatch(name, only)
+                for name in (case.id, case.name, case.family, *case.tags)
+            )
+        ]
+
     def select(
         self,
         *,
@@ -166,17 +176,12 @@ class CaseBook(msgspec.Struct, frozen=True):
         """
         return [
             case
-            for case in self.cases
+            for case in self.matching(only)
             if case.api == api
             and (not case.clients or client in case.clients)
             and (case.passed_through or not passthrough)
             and (emulated or not case.emulated)
-            and any(fnmatch.fnmatch(name, only) for name in (case.id, case.name, *_groups(case)))
         ]
-
-
-def _groups(case: Case) -> Sequence[str]:
-    return (case.family, *case.tags)
 
 
 def folder() -> Path:

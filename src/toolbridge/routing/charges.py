@@ -119,8 +119,9 @@ class Charges:
             if self._offline == "allow":
                 return
             raise Busy(
-                f"the limits of the key {key.name!r} cannot be checked: {error}; the gateway's "
-                'operator can fix it, or set `limits_offline = "allow"`',
+                # Addresses of servers and paths of files are in the notice, for the operator only.
+                f"the limits of the key {key.name!r} cannot be checked now; the gateway's operator "
+                'finds the cause with `toolbridge doctor`, or sets `limits_offline = "allow"`',
                 retry_after=5.0,
             ) from None
         if isinstance(found, KeyLimitReached):

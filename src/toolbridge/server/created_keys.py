@@ -18,6 +18,7 @@ from toolbridge.store import StoreUnavailable
 from toolbridge.store.engines import Engines
 from toolbridge.store.keys import KeyRecord, KeyStore, fits, id_of
 from toolbridge.store.notices import notice
+from toolbridge.store_settings import remedy
 
 _PAUSE = 1.0
 """Seconds for which the keys are not read again."""
@@ -50,7 +51,7 @@ class CreatedKeys:
         try:
             await self._read(self._store)
         except StoreUnavailable as error:
-            raise ConfigError(f"`ledger`: {error}") from None
+            raise ConfigError(f"`ledger`: {error}; {remedy(str(error), 'ledger')}") from None
 
     async def refresh(self) -> None:
         """Read the keys again, at most once a second and only if they have changed.
@@ -126,7 +127,8 @@ class CreatedKeys:
                 return record
         if self._version is None and any(id_of(key) for key in shown):
             raise Busy(
-                f"the keys cannot be read: {self._trouble}; run `toolbridge doctor`",
+                "the keys cannot be read now; the gateway's operator finds the cause with "
+                "`toolbridge doctor`",
                 retry_after=_RETRY,
             )
         return None

@@ -12,7 +12,7 @@ from toolbridge.codecs.openai_responses.compaction import (
     summary_request,
 )
 from toolbridge.core.codec import Target
-from toolbridge.core.errors import MalformedRequest, Truncated, UnknownRoute
+from toolbridge.core.errors import MalformedRequest, Truncated, UnknownAnswer
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import Request
@@ -26,7 +26,7 @@ from toolbridge.server.app import App
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_fields import note_caller, note_model
 from toolbridge.server.request_log import Entry
-from toolbridge.server.stored_responses import StoredResponse, stateless
+from toolbridge.server.stored_responses import WHY_MISSING, StoredResponse, stateless
 
 API = "openai_responses"
 MOST_ITEMS = 100
@@ -144,10 +144,7 @@ async def _find(app: App, exchange: HttpExchange, entry: Entry) -> tuple[str, St
     id = exchange.path.split("/")[3]
     kept = await app.gateway.stored_responses.find(id, exchange.caller)
     if kept is None:
-        raise UnknownRoute(
-            f"there is no response {id!r}: it was created with `store: false` or by another key, "
-            "or it has expired"
-        )
+        raise UnknownAnswer(f"there is no response {id!r}: {WHY_MISSING}")
     return id, kept
 
 

@@ -24,6 +24,12 @@ from toolbridge.store.interface import Store
 
 KEPT = 30 * 24 * 3600.0
 _SEARCH_KEPT = 7 * 24 * 3600.0
+WHY_MISSING = (
+    "its id is wrong, it was created with `store: false` or by another key, it was deleted, it is older "
+    "than 30 days, its answer failed or did not end before the gateway was stopped, or it is in the "
+    "memory of another gateway"
+)
+"""Every reason why a response can be missing; the store has no record of which one it is."""
 
 
 class StoredResponse(msgspec.Struct, frozen=True):
@@ -63,8 +69,8 @@ class StoredResponses:
         kept = await self.find(before, caller)
         if kept is None:
             raise MalformedRequest(
-                f"there is no response {before!r}: it was created with `store: false` or by another "
-                "key, or it has expired; send the whole conversation as `input`",
+                f"there is no response {before!r}: {WHY_MISSING}; send the whole conversation as "
+                "`input`",
                 where="previous_response_id",
             )
         return replace(request, turns=(*kept.turns, *request.turns))
@@ -157,8 +163,7 @@ def _is_reference(part: Part) -> TypeIs[Foreign]:
 def _unresolved(reference: Foreign) -> MalformedRequest:
     id = reference.raw.get("id")
     text = (
-        f"there is no item {id!r}: its response was created with `store: false` or by another key, "
-        "or it has expired; send the item itself"
+        f"there is no item {id!r}, or its response is missing: {WHY_MISSING}; send the item itself"
     )
     where = reference.source.path if reference.source else "input"
     return MalformedRequest(text, where=where)

@@ -32,7 +32,8 @@ async def totals(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     try:
         found = await read_ledger(app, lambda ledger: ledger.totals(by, start, key))
     except StoreUnavailable as error:
-        raise Busy(f"the ledger cannot be read: {error}; run `toolbridge doctor`") from None
+        why = f": {error}" if exchange.access is None else " now"
+        raise Busy(f"the ledger cannot be read{why}; run `toolbridge doctor`") from None
     records: list[Json] = [record_of(by, total) for total in found]
     shown: JsonObject = {
         "by": by,

@@ -21,6 +21,7 @@ from toolbridge.store.budgets import Budgets
 from toolbridge.store.interface import Store
 from toolbridge.store.keys import KeyStore
 from toolbridge.store.ledger import LedgerStore
+from toolbridge.store_settings import remedy
 
 if TYPE_CHECKING:
     from toolbridge.store.redis_store import RedisStore
@@ -85,7 +86,7 @@ class Engines:
             if not (trouble := await store.check()):
                 return
             await asyncio.sleep(pause)
-        raise ConfigError(f"`store`: {trouble}; start the server, or correct the setting")
+        raise ConfigError(f"`store`: {trouble}; {remedy(trouble, 'store')}")
 
     @property
     def budgets(self) -> Callable[[], Budgets] | None:

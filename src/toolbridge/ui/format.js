@@ -49,7 +49,7 @@ export function clock(at) {
 }
 
 export function fullTime(at) {
-  return new Date(at * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
+  return new Date(at * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
 }
 
 /** Returns how long ago a time was. */

@@ -7,7 +7,7 @@ import { RequestView } from "./request_view.js";
 import { RequestsView, fillFirstSteps } from "./requests_view.js";
 import { addView, go, route, shownView, start } from "./router.js";
 import { enterRuns, leaveRuns, offerModels } from "./runs_view.js";
-import { onKey, showShortcuts } from "./shortcuts.js";
+import { describeKey, onKey, showShortcuts } from "./shortcuts.js";
 import { nextTheme } from "./theme.js";
 import { UsageView } from "./usage_view.js";
 
@@ -96,7 +96,10 @@ onKey("/", "Search", () => {
   return field !== null;
 });
 onKey("j", "Next request", () => step(1));
+describeKey("↓", "Next request");
 onKey("k", "Previous request", () => step(-1));
+describeKey("↑", "Previous request");
+describeKey("Enter", "Open the request");
 onKey("p", "Pause or resume the list", () => shownView() === "requests" && requests.togglePause());
 onKey("f", "Follow the newest requests", () => shownView() === "requests" && requests.follow());
 onKey("Escape", "Back to the list", () => (shownView() === "request" ? go("requests") : false));

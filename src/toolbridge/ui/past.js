@@ -93,7 +93,7 @@ function contains(run, words) {
 
 function facts(run) {
   const when = new Date(run.started * 1000);
-  const told = [when.toLocaleString([], { dateStyle: "short", timeStyle: "medium" })];
+  const told = [when.toLocaleString([], { dateStyle: "short", timeStyle: "medium", hourCycle: "h23" })];
   if (run.model) told.push(run.model);
   if (typeof run.total_ms === "number") told.push(spoken(run.total_ms));
   told.push(run.id.slice(0, 12));

@@ -8,6 +8,11 @@ export function onKey(key, text, action) {
   keys.set(key, { text, action });
 }
 
+/** Lists a key that the element with the focus handles by itself. */
+export function describeKey(key, text) {
+  onKey(key, text, () => false);
+}
+
 function inField(target) {
   return target instanceof Element && target.closest("input, select, textarea, [contenteditable]") !== null;
 }

@@ -240,7 +240,9 @@ class Upstream:
             response = await self._send(method, url, body, headers, waits)
         except ConnectTimedOut:
             text = f"{provider} at {_origin(url)} accepted no connection within {waits[0]:g} s."
-            raise Unreachable(f"{text} {_DOCTOR}", provider=provider) from None
+            raise Unreachable(
+                f"{text} {_ADVICE.get(provider, _DOCTOR)}", provider=provider
+            ) from None
         except TimeoutError:
             raise TimedOut(
                 f"{provider} at {_origin(url)} did not answer within {waits[1]:g} s; raise "
@@ -288,7 +290,12 @@ class Upstream:
 
 
 _DOCTOR = "Check that it runs and that its `url` is right; run `toolbridge doctor` to check every provider."
-_OLLAMA = "Start it with `ollama serve`, or set `OLLAMA_HOST`."
+GATEWAY = "the gateway"
+"""The name of a gateway in errors, for its own clients."""
+_ADVICE = {
+    "ollama": "Start it with `ollama serve`, or set `OLLAMA_HOST`.",
+    GATEWAY: "Start it with `toolbridge serve`, or correct its address.",
+}
 
 
 def _unreachable(provider: str, url: str, error: BaseException, mask: KeyMask) -> Unreachable:
@@ -307,7 +314,7 @@ def _unreachable(provider: str, url: str, error: BaseException, mask: KeyMask) -
     else:
         what = f"{where} cannot be reached ({mask.text(_reason(error))})."
     return Unreachable(
-        f"{what} {_OLLAMA if local else _DOCTOR}",
+        f"{what} {_ADVICE.get(provider, _DOCTOR)}",
         provider=provider,
         permanent=isinstance(error, ConnectFailed),
     )

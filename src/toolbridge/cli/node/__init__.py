@@ -1,7 +1,8 @@
 """Use a model on encrypted nodes, paid by deposit: serve it, list hosts, get money back, keep books.
 
-The private key of the account that pays is read from CLAUDE_BRIDGE_PRIVATE_KEY, from a file
-(--key-file), or from the terminal.
+The private key of the account that pays is read from CLAUDE_BRIDGE_PRIVATE_KEY, which
+`--env-file FILE` can set too, from a file with the key alone (`--key-file FILE`), or from the terminal.
+These and all other flags come after the name of the command: `toolbridge node COMMAND --help`.
 """
 
 import argparse
@@ -23,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parts = parser.add_subparsers(dest="part", required=True, metavar="COMMAND")
     for name, text in PARTS.items():
         module = import_module(f"{__name__}.{name}")
-        part = parts.add_parser(name, help=text, description=module.__doc__, allow_abbrev=False)
+        part = parts.add_parser(name, help=text, description=module.__doc__)
         module.arguments(part)
 
 

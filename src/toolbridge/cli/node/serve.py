@@ -26,8 +26,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         choices=("chatml", "labelled"),
         help="how turns are marked in the prompt (chatml)",
     )
-    gateway.add_argument("--thinking", choices=("auto", "drop", "reject"))
-    gateway.add_argument("--log", choices=("json", "pretty", "auto", "off"))
+    options.add_thinking(gateway)
+    options.add_log(gateway)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -110,6 +110,9 @@ def _echo(request: Request) -> JsonObject:
         "top_logprobs": request.sampling.logprobs or 0,
         "top_p": 1.0 if top_p is None else top_p,
         **{name: extra.get(name, value) for name, value in _ECHOED.items()},
+        # OpenAI Responses: `store` is true by default. Only the gateway's own clients can have a
+        # stored response; the answer of a request in another API is stored nowhere.
+        "store": request.origin == ORIGIN and extra.get("store") is not False,
     }
 
 

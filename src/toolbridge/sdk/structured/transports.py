@@ -19,7 +19,7 @@ from toolbridge.sdk.structured.errors import broken, failure_of, lost, refusal_o
 from toolbridge.sdk.structured.fold import ReceivedEvent
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.tools.registry import ToolOutcome
-from toolbridge.upstream.http import Incoming, Upstream
+from toolbridge.upstream.http import GATEWAY, Incoming, Upstream
 from toolbridge.wire.sse import SseReader
 
 IDLE = 45.0
@@ -131,7 +131,7 @@ class HttpTransport:
             incoming = await self._upstream.ask(
                 method,
                 url,
-                provider="the server",
+                provider=GATEWAY,
                 body=None if body is None else dump_bytes(body),
                 headers={**self._headers, **kind, **(headers or {})},
                 waits=self._waits,
