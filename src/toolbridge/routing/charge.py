@@ -10,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 
+from toolbridge.accounting.limits_of_keys import nanos
 from toolbridge.accounting.spent import spent
 from toolbridge.core.errors import Aborted, ToolbridgeError
 from toolbridge.core.fold import Fold
@@ -50,7 +51,8 @@ class Asked(msgspec.Struct, frozen=True):
 class RowJournal(Protocol):
     """Keeps the rows of running requests for the case that the process is killed."""
 
-    def note(self, row: LedgerRow, held: Reservation | None) -> None: ...
+    def note(self, row: LedgerRow, held: Reservation | None) -> LedgerRow:
+        """Keep a row; return it as it is kept."""
 
 
 class ChargeAccount(Protocol):
@@ -93,8 +95,8 @@ class Charge:
         """The answer in the end."""
         self.earlier = Usage()
         """The prompts of earlier requests to the model for the same answer, while tools ran."""
-        self._noted: tuple[int, int | None] = (-1, None)
-        """The output tokens and the cost that the journal has."""
+        self._row: LedgerRow | None = None
+        """The row that the journal has."""
         self._settled = False
         self._known: tuple[Usage, Usage] | None = None
         """The last usage without its cost and with it."""
@@ -105,7 +107,8 @@ class Charge:
         if route is not self._route:
             self._route, self._asked = route, asked
             # The cost is left out: the price list may have to be loaded, and the request waits.
-            self._note(Message(usage=Usage(input=asked.prompt)), estimated=True)
+            prompt = Message(usage=Usage(input=asked.prompt))
+            self._note(self._request.row_so_far(prompt, estimated=True))
 
     def leave(self) -> None:
         """Charge nothing for the route: its answer needs no model."""
@@ -118,8 +121,8 @@ class Charge:
         """
         usage, estimated = self._spent(message)
         used = await self._priced(message, usage)
-        if not self._settled:
-            self._note(used, estimated=estimated)
+        if not self._settled and self._row is not None:
+            self._note(_with_usage(self._row, used.usage, estimated=estimated))
         await self._settle(used.usage)
 
     async def _settle(self, usage: Usage) -> None:
@@ -128,12 +131,10 @@ class Charge:
         if reservation is not None:
             await self._charges.settle(reservation, usage)
 
-    def _note(self, message: Message, *, estimated: bool) -> None:
+    def _note(self, row: LedgerRow) -> None:
         """Let the journal have what was used so far."""
-        if (journal := self._charges.journal) is not None and self._asked is not None:
-            row = self._request.row_so_far(message, estimated=estimated)
-            self._noted = (row.output, row.cost)
-            journal.note(row, self.reservation)
+        if (journal := self._charges.journal) is not None:
+            self._row = journal.note(row, self.reservation)
 
     async def note_so_far(self) -> None:
         """Let the journal have what was read of the answer, if that is more than it has."""
@@ -144,9 +145,9 @@ class Charge:
         used = await self._priced(message, usage)
         if self._settled:  # meanwhile
             return
-        row = self._request.row_so_far(used, estimated=True)
-        if (row.output, row.cost) != self._noted:
-            self._note(used, estimated=True)
+        row, noted = self._request.row_so_far(used, estimated=True), self._row
+        if noted is None or (row.output, row.cost) != (noted.output, noted.cost):
+            self._note(row)
 
     @asynccontextmanager
     async def settling(self) -> AsyncIterator[None]:
@@ -223,3 +224,17 @@ class Charge:
             used = await priced(Message(usage=usage), self._route, self._at)
             self._known = (usage, used.usage)
         return msgspec.structs.replace(message, usage=self._known[1])
+
+
+def _with_usage(row: LedgerRow, usage: Usage, *, estimated: bool) -> LedgerRow:
+    """Return `row` with the usage of the whole answer."""
+    return msgspec.structs.replace(
+        row,
+        input=usage.input,
+        cache_read=usage.cache_read,
+        cache_write=usage.cache_write,
+        output=usage.output,
+        thinking=usage.reasoning,
+        estimated=estimated,
+        cost=row.cost if usage.cost is None else nanos(usage.cost.total),
+    )
