@@ -169,6 +169,8 @@ class Load:
             self.broken.add(mark)
             # The answer of a killed gateway is closed with an error, and without a clean end.
             return ("stopped" if events and STOPPED in events[-1] else "lost"), events
+        if not events:  # all events had arrived, and only the end of the answer was missing
+            return "whole" if "last_event_id" in headers else "lost", events
         return ("whole" if b"[DONE]" in events[-1] else "lost"), events
 
 

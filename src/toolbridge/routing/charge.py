@@ -12,7 +12,7 @@ import msgspec
 
 from toolbridge.accounting.limits_of_keys import nanos
 from toolbridge.accounting.spent import spent
-from toolbridge.core.errors import Aborted, ToolbridgeError
+from toolbridge.core.errors import Aborted, RateLimited, ToolbridgeError
 from toolbridge.core.fold import Fold
 from toolbridge.core.messages import Message
 from toolbridge.core.usage import Usage
@@ -46,6 +46,10 @@ class Asked(msgspec.Struct, frozen=True):
         known = route.target.max_output
         most = self.max_tokens or min(known or DEFAULT_OUTPUT, DEFAULT_OUTPUT)
         return (min(most, known) if known else most) * self.answers
+
+
+class BudgetExceeded(RateLimited):
+    """A key has too little left for a request to one address."""
 
 
 class RowJournal(Protocol):

@@ -23,8 +23,8 @@ from toolbridge.policy.failover import (
     overflowed_window,
 )
 from toolbridge.routing.attempts import Batch, OpenedAnswer
+from toolbridge.routing.charge import BudgetExceeded
 from toolbridge.routing.charges import PriceUnknown
-from toolbridge.routing.limit_refusals import BudgetExceeded
 from toolbridge.routing.models import ModelRoutes, Route
 from toolbridge.routing.provider_health import PassedOver, ProviderHealth, RequestInFlight
 
