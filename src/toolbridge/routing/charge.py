@@ -109,7 +109,7 @@ class Charge:
         """Reserve for `route`, which is tried now; raise if the key has too little left for it."""
         await self._charges.reserve(self, route, asked)
         if route is not self._route:
-            self._route, self._asked = route, asked
+            self._route, self._asked, self._known = route, asked, None
             # The cost is left out: the price list may have to be loaded, and the request waits.
             prompt = Message(usage=Usage(input=asked.prompt))
             self._note(self._request.row_so_far(prompt, estimated=True))
@@ -186,6 +186,9 @@ class Charge:
         return msgspec.structs.replace(read, stop="aborted" if left else "error")
 
     async def _close(self, message: Message | None) -> None:
+        if message is None and self.reservation is None:
+            self._settled = True
+            return
         usage, estimated = self._spent(message or Message())
         used = await self._priced(message or Message(), usage)
         await self._settle(used.usage)
