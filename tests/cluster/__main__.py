@@ -196,13 +196,22 @@ def _counts(load: Load, upstream: CountingUpstream) -> Iterator[str]:
     # A killed gateway cannot finish its answer, so a repeat is a new request. Nothing else is sent twice.
     if wrong := [mark for mark in twice if not load.unsure[mark] and mark not in load.broken]:
         yield f"sent twice: {wrong[:5]}"
-    times = sorted(load.resumed)
-    middle, high, most = (times[int(len(times) * part)] for part in (0.5, 0.99, 0.99999))
-    print(
-        f"resumed:  {len(times)} streams, after {middle:.3f} s (median), {high:.3f} (99 %), {most:.3f}"
-    )
-    if late := [round(one, 2) for one in times if one > RESUMED_WITHIN]:
-        yield f"resumed after more than {RESUMED_WITHIN:g} s: {late}"
+    slowest = {}
+    for name, times in (("resumed", load.resumed), ("others", load.ordinary)):
+        shown = sorted(times)
+        middle, high, slowest[name] = (
+            shown[len(shown) // 2],
+            shown[len(shown) * 99 // 100],
+            shown[-1],
+        )
+        within = sum(one <= RESUMED_WITHIN for one in shown)
+        print(
+            f"{name + ':':9} {within} of {len(shown)} began within {RESUMED_WITHIN:g} s; median "
+            f"{middle:.3f} s, 99 % {high:.3f} s, slowest {slowest[name]:.3f} s"
+        )
+    # A machine that is busy delays all requests; what resuming itself takes is judged.
+    if slowest["resumed"] > RESUMED_WITHIN + slowest["others"]:
+        yield f"a stream was resumed after {slowest['resumed']:.2f} s"
     if strange := load.outcomes["keyed"].keys() - {"whole", "whole after a repeat"}:
         yield f"requests with a key that were never answered: {strange}"
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import sqlite3
 
 import aiohttp
@@ -448,3 +449,22 @@ async def test_a_broken_file_is_reported_by_the_command(state, capsys):
     assert "goes on to admit the keys that it has read" in shown
     with pytest.raises(sqlite3.DatabaseError):
         sqlite3.connect(state / "toolbridge" / "keys.sqlite").execute("select * from keys")
+
+
+async def test_a_key_file_that_is_replaced_while_the_gateway_runs_is_used(state, capfd):
+    file = state / "toolbridge" / "keys.sqlite"
+    async with team(state) as (url, _):
+        alice = await create("alice")
+        assert (await ask(url, alice))[0] == 200
+        await asyncio.to_thread(shutil.copy, file, state / "backup")
+        bob = await create("bob")
+        assert (await ask(url, bob))[0] == 200
+        broken = state / "broken"
+        broken.write_bytes(b"no database " * 999)
+        broken.replace(file)
+        for key in (alice, bob):  # the keys that were read last
+            assert (await ask(url, key))[0] == 200
+        assert capfd.readouterr().err.count("the last known keys stay valid") == 1
+        (state / "backup").replace(file)
+        assert (await ask(url, alice))[0] == 200
+        assert (await ask(url, bob))[0] == 403

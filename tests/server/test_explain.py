@@ -323,3 +323,29 @@ async def test_the_command_fails_with_the_next_step(home):
         status, _, error = await command(home, "req_00000000", "--url", url)
     assert status == 1
     assert "explain_bytes" in error
+
+
+async def test_a_request_of_another_process_is_explained_from_the_ledger(home, tmp_path):
+    env = {"XDG_STATE_HOME": str(tmp_path)}
+    async with model_server(replay(line_of("Hi", done=True))) as server:
+        config = Config(
+            providers={"there": ProviderConfig(api="ollama", url=server.url)},
+            map={"default": "there/tiny"},
+        )
+        async with gateway(config, env) as (one, app), gateway(config, env) as (two, _):
+            id, _ = await post(one, asked(metadata={"user_id": "u"}), {"session-id": "s1"})
+            await asyncio.to_thread(app.ledger.close)
+            _, whole = await get(one, id)
+            status, found = await get(two, id)
+            _, shown, _ = await command(home, id, "--url", two)
+            missing, _ = await get(two, "req_0000000000000000")
+    assert (status, missing) == (200, 404)
+    assert "edits" in whole
+    assert "edits" not in found
+    assert (found["id"], found["time"]) == (id, whole["time"])
+    for name in ("provider", "model", "asked"):
+        assert found["route"][name] == whole["route"][name]
+    assert found["tokens"]["output"] == whole["tokens"]["output"]
+    assert found["route"]["attempts"] == [{"model": "there/tiny"}]
+    assert "→ there/tiny: " in shown
+    assert "another process" in shown

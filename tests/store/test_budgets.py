@@ -174,3 +174,24 @@ async def test_a_file_that_cannot_be_used_is_an_error_and_not_an_empty_budget(tm
 )
 def test_money_is_shown_exactly(nanos, text):
     assert dollars(nanos) == text
+
+
+@pytest.mark.parametrize("settled", ["not", "before", "after the lease"])
+async def test_what_a_killed_process_held_is_settled_once(budgets, settled):
+    """Another process settles it, and cannot know whether the killed one has done so."""
+    key = key_with(DAILY)
+    held = await budgets.reserve(key, ONE, LEAST, NOON)
+    assert isinstance(held, Reservation)
+    now = NOON
+    if settled == "before":
+        await budgets.settle(held, Amounts(0, 55), now)
+    elif settled == "after the lease":
+        now = NOON + LEASE + 1
+        await budgets.states(key, now)
+    for _ in range(2):
+        await budgets.settle(held, Amounts(0, 50), now, only_held=True)
+    (state,) = await budgets.states(key, now)
+    assert (state.used, state.held) == (
+        {"not": 50, "before": 55, "after the lease": LEAST.tokens}[settled],
+        0,
+    )

@@ -66,6 +66,8 @@ export interface FunctionTool extends ToolBase {
 /** A tool that runs here, in `onToolCall`. */
 export interface ClientTool extends ToolBase {
   client: true;
+  /** JSON Schema of the result: the page makes a form of it. The server does not check results. */
+  returns?: JsonSchema;
 }
 
 /** A tool that the server posts to. */

@@ -108,9 +108,10 @@ def lines_of(found: JsonObject, paint: Paint) -> Iterator[str]:
         yield from _section("tools", iter([mode]), paint)
     described = _objects(found.get("descriptions"))
     yield from _section("images described", _description_lines(described), paint)
-    edits = _objects(found.get("edits"))
-    title = f"edits of the request: {len(edits) or 'none'}"
-    yield from _section(title, _edit_lines(edits, paint), paint)
+    if "edits" in found:  # a row of the ledger has none
+        edits = _objects(found.get("edits"))
+        title = f"edits of the request: {len(edits) or 'none'}"
+        yield from _section(title, _edit_lines(edits, paint), paint)
     if note := found.get("note"):
         yield f"  {_text(note)}"
     healings = _objects(found.get("healings"))
@@ -119,8 +120,9 @@ def lines_of(found: JsonObject, paint: Paint) -> Iterator[str]:
         yield from _section("tools", _tool_lines(tools), paint)
     losses = _object(found.get("losses"))
     yield from _section("losses", _loss_lines(losses), paint)
-    prefix = _object(found.get("prefix"))
-    yield from _section("prompt prefix", _prefix_lines(prefix, paint), paint)
+    if "prefix" in found:
+        prefix = _object(found.get("prefix"))
+        yield from _section("prompt prefix", _prefix_lines(prefix, paint), paint)
     tokens, times = _object(found.get("tokens")), _object(found.get("times"))
     yield from _section("tokens and time", _number_lines(tokens, times), paint)
 
@@ -147,11 +149,13 @@ def _route_lines(client: JsonObject, route: JsonObject) -> Iterator[str]:
         yield _text(route.get("why"))
         return
     how = "passthrough" if route.get("passthrough") else "translated"
+    api = f" ({_text(route.get('api'))}, {how})" if route.get("api") else ""
     address = f"{_text(route.get('provider'))}/{_text(route.get('model'))}"
-    yield f"→ {address} ({_text(route.get('api'))}, {how}): {_text(route.get('why'))}"
+    yield f"→ {address}{api}: {_text(route.get('why'))}"
     for number, one in enumerate(_objects(route.get("attempts")), 1):
         model = f" of {_text(one.get('model'))}" if one.get("model") else ""
-        line = f"attempt {number}{model} at {_text(one.get('at_ms'))} ms"
+        at = f" at {_text(one.get('at_ms'))} ms" if "at_ms" in one else ""
+        line = f"attempt {number}{model}{at}"
         if "bytes" in one:
             line += f", {_text(one.get('bytes'))} bytes: {_text(one.get('status') or 'no answer')}"
         yield line

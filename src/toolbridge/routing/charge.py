@@ -10,8 +10,9 @@ from typing import Protocol
 
 import msgspec
 
+from toolbridge.accounting.limits_of_keys import nanos
 from toolbridge.accounting.spent import spent
-from toolbridge.core.errors import Aborted, ToolbridgeError
+from toolbridge.core.errors import Aborted, NotAllowed, RateLimited, ToolbridgeError
 from toolbridge.core.fold import Fold
 from toolbridge.core.messages import Message
 from toolbridge.core.usage import Usage
@@ -47,10 +48,19 @@ class Asked(msgspec.Struct, frozen=True):
         return (min(most, known) if known else most) * self.answers
 
 
+class BudgetExceeded(RateLimited):
+    """A key has too little left for a request to one address."""
+
+
+class PriceUnknown(NotAllowed):
+    """A key has a limit of dollars, and the address has no known price."""
+
+
 class RowJournal(Protocol):
     """Keeps the rows of running requests for the case that the process is killed."""
 
-    def note(self, row: LedgerRow, held: Reservation | None) -> None: ...
+    def note(self, row: LedgerRow, held: Reservation | None) -> LedgerRow:
+        """Keep a row; return it as it is kept."""
 
 
 class ChargeAccount(Protocol):
@@ -95,8 +105,8 @@ class Charge:
         """What earlier requests to the model for the same answer have used; it is settled."""
         self._refused = False
         """Whether the key had too little left for a further request to the model."""
-        self._noted: tuple[int, int | None] = (-1, None)
-        """The output tokens and the cost that the journal has."""
+        self._row: LedgerRow | None = None
+        """The row that the journal has."""
         self._settled = False
         self._known: tuple[Usage, Usage] | None = None
         """The last usage without its cost and with it."""
@@ -106,8 +116,10 @@ class Charge:
         await self._charges.reserve(self, route, asked)
         tried, self._route, self._asked = self._route, route, asked
         if route is not tried:
+            self._known = None
             # The cost is left out: the price list may have to be loaded, and the request waits.
-            self._note(Message(usage=Usage(input=asked.prompt)), estimated=True)
+            prompt = Message(usage=Usage(input=asked.prompt))
+            self._note(self._request.row_so_far(prompt, estimated=True))
 
     def leave(self) -> None:
         """Charge nothing for the route: its answer needs no model."""
@@ -118,9 +130,10 @@ class Charge:
 
         The client's next request may come at once, and must find the budget settled.
         """
-        if not self._settled:
+        if not self._settled and self._row is not None:
             usage, estimated = self._spent(message)
-            self._note(await self._priced(message, usage), estimated=estimated)
+            used = await self._priced(message, usage)
+            self._note(_with_usage(self._row, used.usage, estimated=estimated))
         await self._settle(message)
 
     async def _settle(self, message: Message) -> None:
@@ -133,14 +146,13 @@ class Charge:
             used = await self._priced(Message(), usage)
             await self._charges.settle(reservation, used.usage)
 
-    def _note(self, message: Message, *, estimated: bool) -> None:
+    def _note(self, row: LedgerRow) -> None:
         """Let the journal have what was used so far."""
-        if (journal := self._charges.journal) is not None and self._asked is not None:
-            row = self._request.row_so_far(message, estimated=estimated)
-            self._noted = (row.output, row.cost)
+        if (journal := self._charges.journal) is not None:
             # The row has the usage of all passes, and a reservation is for the last one: after
             # others, the reservation of a killed process ends with its lease.
-            journal.note(row, None if self._earlier.total else self.reservation)
+            held = None if self._earlier.total else self.reservation
+            self._row = journal.note(row, held)
 
     async def note_so_far(self) -> None:
         """Let the journal have what was read of the answer, if that is more than it has."""
@@ -151,9 +163,9 @@ class Charge:
         used = await self._priced(message, usage)
         if self._settled:  # meanwhile
             return
-        row = self._request.row_so_far(used, estimated=True)
-        if (row.output, row.cost) != self._noted:
-            self._note(used, estimated=True)
+        row, noted = self._request.row_so_far(used, estimated=True), self._row
+        if noted is None or (row.output, row.cost) != (noted.output, noted.cost):
+            self._note(row)
 
     @asynccontextmanager
     async def settling(self) -> AsyncIterator[None]:
@@ -188,6 +200,9 @@ class Charge:
         return msgspec.structs.replace(read, stop="aborted" if left else "error")
 
     async def _close(self, message: Message | None) -> None:
+        if message is None and self.reservation is None:
+            self._settled = True
+            return
         await self._settle(message or Message())
         if message is None:
             return
@@ -264,3 +279,17 @@ class InnerCharges(Protocol):
 
     def call(self, route: Route, asked: Asked) -> AbstractAsyncContextManager[Charge]:
         """Reserve for one request, and settle it at the end of the context."""
+
+
+def _with_usage(row: LedgerRow, usage: Usage, *, estimated: bool) -> LedgerRow:
+    """Return `row` with the usage of the whole answer."""
+    return msgspec.structs.replace(
+        row,
+        input=usage.input,
+        cache_read=usage.cache_read,
+        cache_write=usage.cache_write,
+        output=usage.output,
+        thinking=usage.reasoning,
+        estimated=estimated,
+        cost=row.cost if usage.cost is None else nanos(usage.cost.total),
+    )

@@ -24,8 +24,14 @@ from toolbridge.accounting.limits_of_keys import (
 from toolbridge.core.errors import Busy
 from toolbridge.core.messages import Message
 from toolbridge.core.usage import Usage
-from toolbridge.routing.charge import Asked, Charge, ChargedRequest, RowJournal
-from toolbridge.routing.key_refusals import PriceUnknown, refusal
+from toolbridge.routing.charge import (
+    Asked,
+    BudgetExceeded,
+    Charge,
+    ChargedRequest,
+    PriceUnknown,
+    RowJournal,
+)
 from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import has_price, priced
 from toolbridge.store import StoreUnavailable
@@ -125,7 +131,7 @@ class Charges:
                 retry_after=5.0,
             ) from None
         if isinstance(found, KeyLimitReached):
-            raise refusal(key, found, self.clock())
+            raise _refusal(key, found, self.clock())
         charge.counted = True
         self._open[found.id] = charge.reservation = found
         if self._renewing is None:
@@ -163,7 +169,7 @@ class Charges:
         except StoreUnavailable:  # the first call reports it
             return
         if (found := refuse(states, Amounts(1, 1, 1))) is not None:
-            raise refusal(key, found, self.clock())
+            raise _refusal(key, found, self.clock())
 
     async def _estimates(
         self, key: KeyRecord, route: Route, asked: Asked
@@ -229,3 +235,9 @@ class Charges:
 
 def _fits(wanted: Amounts, reserved: Amounts) -> bool:
     return wanted.tokens <= reserved.tokens and wanted.dollars <= reserved.dollars
+
+
+def _refusal(key: KeyRecord, found: KeyLimitReached, now: float) -> BudgetExceeded:
+    from toolbridge.routing.key_refusals import refusal
+
+    return refusal(key, found, now)

@@ -23,7 +23,7 @@ from toolbridge.policy.failover import (
     overflowed_window,
 )
 from toolbridge.routing.attempts import Batch, OpenedAnswer
-from toolbridge.routing.key_refusals import BudgetExceeded, PriceUnknown
+from toolbridge.routing.charge import BudgetExceeded, PriceUnknown
 from toolbridge.routing.models import ModelRoutes, Route
 from toolbridge.routing.provider_health import PassedOver, ProviderHealth, RequestInFlight
 

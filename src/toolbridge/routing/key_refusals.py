@@ -4,19 +4,11 @@ import math
 import time
 
 from toolbridge.accounting.limits_of_keys import KeyLimitReached, LimitState, shown
-from toolbridge.core.errors import NotAllowed, RateLimited
+from toolbridge.routing.charge import BudgetExceeded
 from toolbridge.store.keys import KeyRecord
 
 _RETRY = 2.0
 """Seconds after which a client may try again while running requests hold the rest of a limit."""
-
-
-class BudgetExceeded(RateLimited):
-    """A key has too little left for a request to one address."""
-
-
-class PriceUnknown(NotAllowed):
-    """A key has a limit of dollars, and the address has no known price."""
 
 
 def refusal(key: KeyRecord, found: KeyLimitReached, now: float) -> BudgetExceeded:

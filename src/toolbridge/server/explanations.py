@@ -2,7 +2,7 @@
 
 The bodies of a kept request are decoded and compared here, in a thread, when an explanation is
 asked for. A caller sees the requests of its own key only. Every value passes the redactor and is
-shortened.
+shortened. Of a request that another process has answered, the row of the ledger is shown.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from toolbridge import codecs
+from toolbridge.accounting.limits_of_keys import NANOS
 from toolbridge.core.errors import ToolbridgeError, UnknownRoute
 from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
 from toolbridge.core.messages import HealingReport, Loss, Request
@@ -23,6 +24,8 @@ from toolbridge.routing.exchange_trace import TracedAttempt, TracedToolRun
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.kept_requests import KeptRequest
 from toolbridge.server.request_log import Entry, stamp
+from toolbridge.server.request_rows import RowView, find_row
+from toolbridge.store.ledger import LedgerRow
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App
@@ -43,9 +46,45 @@ async def serve(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     id = exchange.path.removeprefix(f"{PATH}/")
     entry.note(surface="explain")
     kept = app.gateway.kept_requests.find(id, exchange.caller)
-    if kept is None:
-        raise UnknownRoute(_missing(id))
-    await exchange.reply(200, dump_bytes(await explain_kept(app, kept, exchange.caller)))
+    if kept is not None:
+        await exchange.reply(200, dump_bytes(await explain_kept(app, kept, exchange.caller)))
+        return
+    try:
+        view = RowView(app.gateway.redactor, exchange.access)
+        row, _ = await find_row(app, view, id)
+    except UnknownRoute:
+        raise UnknownRoute(_missing(id)) from None
+    shown = _bounded(app.gateway.redactor.value(_of_row(row)))
+    await exchange.reply(200, dump_bytes(shown))
+
+
+def _of_row(row: LedgerRow) -> JsonObject:
+    """Return what the ledger has of a request whose bodies are not in this process."""
+    return {
+        "id": row.id,
+        "time": stamp(row.at),
+        "status": row.status,
+        "client": {"api": row.api, "model": row.asked, "session": row.session},
+        "route": {
+            "asked": row.asked,
+            "why": "the ledger has no reason",
+            "provider": row.provider,
+            "model": row.model,
+            "attempts": [{"model": address} for address in row.routes],
+        },
+        "note": "another process of the gateway has answered this request, or it is too old: there "
+        f"are no bodies to compare. The ledger has {row.healings} healings and {row.losses} losses",
+        "tokens": {
+            "input": row.input + row.cache_read + row.cache_write,
+            "output": row.output,
+            "cache_read": row.cache_read,
+            "cache_write": row.cache_write,
+            "reasoning": row.thinking,
+            "cost_usd": None if row.cost is None else row.cost / NANOS,
+        },
+        "times": {"first_token_ms": row.first_token_ms, "total_ms": row.total_ms},
+        **({"error": {"type": row.error, "message": ""}} if row.error else {}),
+    }
 
 
 async def explain_kept(app: "App", kept: KeptRequest, caller: str) -> Json:
@@ -63,8 +102,8 @@ async def explain_kept(app: "App", kept: KeptRequest, caller: str) -> Json:
 def _missing(id: str) -> str:
     what = "no request was made with this key" if id == "last" else f"there is no request {id!r}"
     return (
-        f"{what} among those that the gateway keeps in memory: it is too old, was made with another "
-        "key, or the gateway was started again. The id is in the header `request-id` and in the "
+        f"{what} in the memory of the gateway or in the ledger: it is too old, was made with another "
+        "key, or is not written yet. The id is in the header `request-id` and in the "
         "log; raise `explain_bytes` to keep more, or record requests with `--record DIR`"
     )
 

@@ -54,7 +54,8 @@ class StoredResponses:
         """Return `request` with the turns of the conversation that it continues."""
         if request.extra.get("background") is True:
             raise Unsupported(
-                "background responses are not supported; leave `background` out",
+                "background responses are not supported; leave `background` out, and send "
+                "`X-Toolbridge-Resume: 600` with `stream: true` to continue the answer later",
                 where="background",
             )
         if request.extra.get("conversation"):

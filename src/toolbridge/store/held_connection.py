@@ -17,7 +17,7 @@ _FIRST = 1.0
 _PAUSE = 0.1
 """Seconds before the next attempt to connect."""
 _NEVER = f"{PREFIX}:never"
-"""A list that nobody writes: waiting for it shows at once that the connection has ended."""
+"""A list without writers: waiting for it reports the end of the connection at once."""
 
 
 class HeldConnection:
@@ -30,7 +30,7 @@ class HeldConnection:
         self._id = ""
 
     async def name(self) -> str:
-        """Return the server's number of the connection; empty while there is none."""
+        """Return the server's number of the connection; an empty text while it is not open."""
         if self._task is None:
             self._task = asyncio.create_task(self._hold())
             with suppress(TimeoutError):

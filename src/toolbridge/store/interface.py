@@ -87,7 +87,7 @@ class Store(Protocol):
         """
 
     async def connection(self) -> str:
-        """Return the name of a connection that ends with this process; empty if there is none."""
+        """Return the name of a connection that ends with this process; an empty text for a file."""
 
     async def is_connected(self, name: str) -> bool:
         """Return whether a connection is open, of any process; true if that cannot be known."""

@@ -88,11 +88,14 @@ class LedgerWriter:
         if self._folder is not None and has_journals(self._folder):
             self._begin()
 
-    def note(self, row: LedgerRow, held: Reservation | None) -> None:
+    def note(self, row: LedgerRow, held: Reservation | None) -> LedgerRow:
         """Note a request that runs: what its row is if the process is killed now."""
-        if self._journal is not None:
+        if self._journal is None:
+            return row
+        if row.error != INTERRUPTED:  # otherwise it is a row that was returned here
             row = msgspec.structs.replace(self._safe(row), error=INTERRUPTED)
-            self._journal.note(JournalLine(row, runs=True, held=held))
+        self._journal.note(JournalLine(row, runs=True, held=held))
+        return row
 
     def add(self, row: LedgerRow) -> None:
         """Put a row into the journal and the queue; never wait for the ledger and never raise."""

@@ -33,7 +33,7 @@ class _Lease(msgspec.Struct, frozen=True):
     machine: str
     pid: int
     connection: str = ""
-    """Its connection to the server of the store; empty if there is none."""
+    """Its connection to the server of the store; an empty text for a file."""
 
 
 _lease = msgspec.msgpack.Decoder(_Lease)

@@ -107,7 +107,7 @@ class SqliteStore:
                     version = -1
 
     async def connection(self) -> str:
-        return ""  # all processes are on this machine, where their ids tell more
+        return ""  # all processes are on this machine, where process ids are enough
 
     async def is_connected(self, name: str) -> bool:
         return not name

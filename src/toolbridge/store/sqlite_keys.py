@@ -24,6 +24,8 @@ class SqliteKeys:
         self._tables = SqliteTables(path, _SCHEMA)
         self._mark = path.with_suffix(".created")
         """Exists once a key was created: a lost file of keys must not open the gateway."""
+        self._file = 0
+        """The number of the file that is open."""
 
     def may_exist(self) -> bool:
         return self._path.exists() or self._mark.exists()
@@ -34,8 +36,12 @@ class SqliteKeys:
             return -1
         if not self._mark.exists():  # the file was made by an earlier release
             self._leave_mark()
+        file = self._path.stat().st_ino
+        if file != self._file:  # it was restored from a copy; the open one is gone
+            self._file = file
+            await self._tables.close()
         # SQLite, "PRAGMA data_version": it changes when another connection commits.
-        return await self._tables.read(_version)
+        return await self._tables.read(_version) + (file << 32)
 
     async def all(self) -> list[KeyRecord]:
         return await self._tables.read(_all) if self._path.exists() else []
