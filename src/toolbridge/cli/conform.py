@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from toolbridge.cli import options
+from toolbridge.cli.conform_target import check_target, no_case
 from toolbridge.conformance import report, scripted_upstream
 from toolbridge.conformance.cases import APIS, Case, CaseBook, load
 from toolbridge.conformance.runner import CaseOutcome, Runner
@@ -15,7 +15,7 @@ from toolbridge.conformance.translation import (
     TranslationCase,
     TranslationPlayer,
 )
-from toolbridge.core.errors import ConfigError, MalformedRequest
+from toolbridge.core.errors import ConfigError
 
 PORT = 21100
 AT_ONCE = 32
@@ -74,21 +74,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(report.as_text(outcomes))
     return 0 if outcomes and all(outcome.passed for outcome in outcomes) else 1
-
-
-def check_target(args: argparse.Namespace) -> None:
-    """Raise for a command line that names no gateway, or none that can be one."""
-    if (args.url is not None) == args.own:
-        raise ConfigError("give either the URL of a gateway or --self")
-    if args.url is not None:
-        args.url = options.gateway_url(args.url, "URL")
-
-
-def no_case(only: str, pair: str = ", family or tag") -> MalformedRequest:
-    """Return the error for a selection without cases."""
-    return MalformedRequest(
-        f"no case{pair} matches {only!r}; `toolbridge conform --list` shows all", where="--only"
-    )
 
 
 def _list(cases: list[Case]) -> int:

@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from toolbridge.cli.conform import check_target, no_case
+from toolbridge.cli.conform_target import check_target, no_case
 from toolbridge.conformance import report
 from toolbridge.conformance.runner import CaseOutcome
 from toolbridge.conformance.self_gateway import STREAM_PROVIDER, STREAM_TOOLS
