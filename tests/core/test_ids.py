@@ -39,3 +39,9 @@ def test_as_many_digits_as_asked(digits):
 def test_an_id_is_new_once_and_old_ones_are_forgotten():
     seen = SeenIds(2)
     assert [seen.is_new(id) for id in ("a", "a", "b", "c", "a")] == [True, False, True, True, True]
+
+
+def test_as_many_ids_are_recorded_as_the_bound_allows():
+    seen = SeenIds(2)
+    assert [seen.is_new(id) for id in "abab"] == [True, True, False, False]
+    assert [seen.is_new(id) for id in "cba"] == [True, False, True]

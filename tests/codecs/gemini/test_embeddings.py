@@ -41,3 +41,12 @@ def test_a_malformed_batch_names_the_place(body, where):
     with pytest.raises(MalformedRequest) as raised:
         decode_batch_request(body, "m")
     assert raised.value.problem.where.startswith(where)
+
+
+def test_names_with_underscores_and_settings_in_an_object_are_read():
+    camel = {"taskType": "CLUSTERING", "outputDimensionality": 5}
+    snake = {"task_type": "CLUSTERING", "output_dimensionality": 5}
+    forms = (camel, snake, {"embedContentConfig": camel}, {"embed_content_config": snake})
+    found = [decode_embedding_request(json.dumps(asked("a", **f)).encode(), "m") for f in forms]
+    assert found == [found[0]] * 4
+    assert found[0].dimensions == 5
