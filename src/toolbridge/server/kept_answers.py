@@ -2,7 +2,7 @@
 
 An answer is made once, in a task of its own, and is written to a log of the store. The client that
 asked for it, its retries and other processes read that log. `Idempotency-Key` finds the answer to a
-repeat; a retry without a key finds an answer whose client has left (`docs/decisions/0031`).
+repeat; a retry without a key finds an answer whose client has left (`docs/decisions/0032`).
 """
 
 import asyncio
