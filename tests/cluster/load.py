@@ -15,6 +15,9 @@ TRIES = 8
 STOPPED = b"the answer is incomplete"
 """In the error that closes the answer of a killed gateway."""
 
+ENDED = {"whole", "stopped", "never stored"}
+"""Outcomes of a resumed stream that a further try does not change."""
+
 
 class Load:
     """All clients; each of them sends one request after the other."""
@@ -129,13 +132,13 @@ class Load:
             last = _last_id(resumed)
             outcome, read = await self._read(session, mark, 0, last_event_id=last)
             resumed += b"".join(read)
-            if outcome in {"whole", "stopped", "404"}:
+            if outcome in ENDED:
                 break
             await asyncio.sleep(0.05)
         for _ in range(TRIES):
             ended, again = await self._read(session, mark, 0, last_event_id=f"{answer}:0")
             replayed = b"".join(again)
-            if ended in {"whole", "stopped", "404"}:
+            if ended in ENDED:
                 break
             await asyncio.sleep(0.05)
         if outcome == "whole":
@@ -156,7 +159,9 @@ class Load:
             async with self._post(session, mark, **headers) as answer:
                 if answer.status != 200:
                     self.unsure[mark] += 1
-                    return str(answer.status), events
+                    # The gateway was killed before anything of the answer was stored.
+                    never = b"ended before it began" in await answer.read()
+                    return ("never stored" if never else str(answer.status)), events
                 async for event in _events(answer):
                     if "last_event_id" in headers and not events:
                         self.resumed.append(time.monotonic() - began)

@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing, suppress
 
 import pytest
+from tests.peers import gateway
 from tests.raw_http import connect, read_all
 from tests.resuming import APIS, Asker, paced, until
 
@@ -201,6 +202,17 @@ async def test_an_empty_key_is_an_error(api):
         assert found.status == 400
         assert "must not be empty" in found.body.decode()
         assert model.requests == 0
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_an_answer_whose_process_died_before_its_first_event_is_asked_for_again(api):
+    async with gateway() as (url, app):
+        id = "req_0123456789abcdef"
+        scope = "answer_process/"
+        await app.gateway.store.put(scope, id, b"process-0", seconds=60)
+        found = await Asker(url, api, stream=True, last_event_id=f"{id}:2").reply()
+        assert found.status in {503, 529}
+        assert "send the request again" in found.body.decode()
 
 
 async def test_answers_belong_to_their_caller(tmp_path, monkeypatch):

@@ -203,7 +203,8 @@ class KeptAnswers:
         process = (noted or b"").decode()
         if process == self._presence.id or not await self._presence.is_alive(process):
             process = ""
-        if not process and not await self._store.read(f"answers/{owner}", id, 0):
+        # An answer that is noted and has no events belongs to a process that was killed at its start.
+        if noted is None and not await self._store.read(f"answers/{owner}", id, 0):
             raise UnknownAnswer(
                 f"there is no answer {id[:64]!r} for this caller; it may have expired. Send the "
                 "request without Last-Event-ID",
