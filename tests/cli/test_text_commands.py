@@ -81,7 +81,7 @@ def test_read(command, tmp_path, tools, names):
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [("5", "not a JSON list"), ("{", ""), (None, "No such file")]
+    ("content", "words"), [("5", "not a JSON list"), ("{", ""), (None, "there is no file")]
 )
 def test_read_names_a_file_that_has_no_tools(command, tmp_path, content, words):
     file = tmp_path / "tools.json"

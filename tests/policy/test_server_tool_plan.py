@@ -116,7 +116,7 @@ def test_a_server_without_a_listing_offers_nothing_and_one_of_the_gateway_comes_
     tools, _ = offered(hosted("web_search"), server(allowed=("read",)), listings=more)
     assert tools == ["web_search", "all__read", "a__one", "b__two"]
     plan = planned(server(), listings={"all": LISTING})
-    assert [one.read_only for one in plan.offered.values()] == [True, False, False]
+    assert [one.listed.read_only for one in plan.offered.values()] == [True, False, False]
     assert [one.call_name for one in plan.offered.values()] == ["read", "write", "drop"]
 
 
@@ -183,7 +183,8 @@ def test_the_query_of_a_tool_search_is_words_or_a_pattern():
     ],
 )
 def test_which_calls_need_approval(connection, read_only, needs):
-    tool = RunnableTool("all__write", "write", ServerTool("mcp", mcp=connection), read_only)
+    listed = McpTool("write", read_only=read_only)
+    tool = RunnableTool("all__write", "write", ServerTool("mcp", mcp=connection), listed)
     assert tool.needs_approval is needs
 
 

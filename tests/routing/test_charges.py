@@ -8,10 +8,11 @@ from toolbridge.config import ProviderConfig
 from toolbridge.core.codec import Target
 from toolbridge.core.messages import Message, Text
 from toolbridge.core.usage import Usage
-from toolbridge.routing.charges import Asked, Charges
-from toolbridge.routing.key_refusals import BudgetExceeded
+from toolbridge.routing.charge import Asked, BudgetExceeded, Charge
+from toolbridge.routing.charges import Charges
 from toolbridge.routing.models import Route
 from toolbridge.store.keys import KeyRecord
+from toolbridge.store.ledger import LedgerRow
 from toolbridge.store.sqlite_budgets import SqliteBudgets
 
 ROUTE = Route("local", ProviderConfig(api="openai_chat", url="http://127.0.0.1:1"), "", Target("m"))
@@ -26,6 +27,26 @@ async def charges(tmp_path):
     await found.close()
 
 
+class Reported:
+    """A request that keeps what was reported of it."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[Message, bool]] = []
+
+    def finish(self, message: Message, estimated: bool) -> None:  # noqa: FBT001  as `Entry` has it
+        self.found.append((message, estimated))
+
+    def row_so_far(self, message: Message, *, estimated: bool) -> LedgerRow:
+        return LedgerRow("req_1", 1000.0, output=message.usage.output, estimated=estimated)
+
+
+async def opened(charges: Charges, request: Reported | None = None) -> Charge:
+    """Return a charge that has reserved 150 tokens."""
+    charge = charges.begin(KEY, request or Reported())
+    await charge.fit(ROUTE, Asked(100, 50))
+    return charge
+
+
 async def state(charges: Charges) -> tuple[int, int]:
     """Return the used and the reserved tokens."""
     (found,) = await charges._budgets.states(KEY, 1000.0)
@@ -33,7 +54,7 @@ async def state(charges: Charges) -> tuple[int, int]:
 
 
 async def test_a_pass_is_used_and_the_next_one_reserved(charges):
-    charge = await charges.open(KEY, ROUTE, Asked(100, 50))
+    charge = await opened(charges)
     assert await state(charges) == (0, 150)
     await charge.next_pass(Usage(input=90, output=7), Asked(120, 43))
     assert await state(charges) == (97, 163)
@@ -47,30 +68,30 @@ async def test_a_pass_is_used_and_the_next_one_reserved(charges):
 
 
 async def test_a_pass_without_reported_usage_costs_its_prompt(charges):
-    charge = await charges.open(KEY, ROUTE, Asked(100, 50))
+    charge = await opened(charges)
     await charge.next_pass(Usage(), Asked(120, 43))
     assert (await state(charges))[0] == 100
 
 
 async def test_a_refused_pass_leaves_nothing_reserved_and_charges_the_others(charges):
-    charge = await charges.open(KEY, ROUTE, Asked(100, 50))
+    request = Reported()
+    charge = await opened(charges, request)
     with pytest.raises(BudgetExceeded):
         await charge.next_pass(Usage(input=990, output=5), Asked(120, 43))
-    reported = []
     # The text has more characters than five tokens usually have.
     said = (Text("x" * 400),)
     message = Message(content=said, usage=Usage(input=990, output=5), stop="error")
     charge.message = message
-    async with charge.settling(lambda *one: reported.append(one)):
+    async with charge.settling():
         pass
     assert await state(charges) == (995, 0)
-    ((spent, _),) = reported
+    ((spent, _),) = request.found
     assert (spent.usage.input, spent.usage.output) == (990, 5)
 
 
 async def test_a_later_pass_keeps_the_place_of_its_request(charges):
-    charge = await charges.open(KEY, ROUTE, Asked(100, 50))
-    other = await charges.open(KEY, ROUTE, Asked(100, 50))
+    charge = await opened(charges)
+    other = await opened(charges)
     # The limit was lowered meanwhile: the answer that is under way goes on.
     charge.key = replace(KEY, concurrency=1)
     await charge.next_pass(Usage(input=90, output=7), Asked(120, 43))

@@ -149,8 +149,9 @@ async def test_a_server_that_rejects_tools_is_asked_in_the_next_mode():
 
 async def test_a_mode_that_contradicts_tools_is_a_config_error():
     models = {"there/m": ModelConfig(tool_mode="native", tools=False)}
+    providers = {"there": ProviderConfig(api="openai_chat", url="http://127.0.0.1:1")}
     with pytest.raises(Exception, match=r"models\.there/m\.tool_mode: .*tools = false"):
-        async with gateway(Config(log="off", models=models)):
+        async with gateway(Config(log="off", providers=providers, models=models)):
             pass
 
 
