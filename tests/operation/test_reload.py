@@ -62,7 +62,7 @@ async def test_a_changed_file_is_noticed_without_a_signal(tmp_path):
         ("[map\n", "is not valid TOML: Expected ']' at the end of a table declaration (at line 1, "),
         ('\n[map]\ndefault = "there/m"\n[provider.x]\n', "there is no setting `provider`; did you"),
         ('[providers.there]\napi = "nope"\nurl = "http://x"\n', "providers.there"),
-        ('\n\n[models."there/m"]\ndialect = "klingon"\n', "there is no dialect 'klingon'"),
+        ('\n\n[models."ollama/m"]\ndialect = "klingon"\n', "there is no dialect 'klingon'"),
         ('key = "$NOT_SET"\n', "the variable $NOT_SET is not set"),
         ("[http]\nmax_head = 1\n", "http.max_head: expected `int` >= 1024 (at line 2)"),
         ('[stream]\ntools = ["no/such/file.py"]\n', "no/such/file.py"),
@@ -188,13 +188,18 @@ async def test_a_stream_of_events_goes_on_over_a_reload(tmp_path):
             gate.open.set()
 
 
+def _on_its_own_terminal() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup make test-operation` would be inherited
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 def test_a_terminal_that_is_closed_stops_the_gateway(tmp_path):
     """SIGHUP reloads, but not when it means that the terminal is gone."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "toolbridge", "serve", "--port=0", "--model=demo"],
         stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, cwd=tmp_path,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  one thread
+        preexec_fn=_on_its_own_terminal,  # noqa: PLW1509  one thread
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "OLLAMA_HOST": "127.0.0.1:1"},
     )  # fmt: skip
     os.close(theirs)
