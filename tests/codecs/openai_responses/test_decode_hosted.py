@@ -90,6 +90,8 @@ CALL = ServerCall("m", "mcp", "f", {"a": 1}, "s")
             mcp(error={"content": [{"text": "a"}, 5, {"text": "b"}]}),
             [CALL, ServerResult("m", "mcp", McpOutput((Text("a\nb"),), is_error=True), "f", "s")],
         ),
+        (mcp(error={"content": []}), [CALL, ServerResult("m", "mcp", McpOutput((), is_error=True), "f", "s")]),
+        (mcp(error={"content": [{"type": "text", "text": ""}]}, status="failed"), [CALL, ServerResult("m", "mcp", McpOutput((), is_error=True), "f", "s")]),
         (mcp(error={"code": 7}), [CALL, ServerResult("m", "mcp", McpOutput((Text('{"code":7}'),), is_error=True), "f", "s")]),
         (mcp(arguments="no json", output="o"), [replace(CALL, arguments={}), ServerResult("m", "mcp", McpOutput((Text("o"),)), "f", "s")]),
         (

@@ -111,9 +111,9 @@ def _error_text(item: JsonObject) -> str:
     """Return the text of `error`: a string, or an object with a message or a tool's content."""
     error = item.get("error")
     if isinstance(error, dict):
-        parts = (part for part in list_in(error, "content") if isinstance(part, dict))
-        said = "\n".join(text_in(part, "text") for part in parts)
-        return text_in(error, "message") or said or dumps(error)
+        if isinstance(parts := error.get("content"), list):  # of a tool; it may be empty
+            return "\n".join(text_in(part, "text") for part in parts if isinstance(part, dict))
+        return text_in(error, "message") or dumps(error)
     return error if isinstance(error, str) else ""
 
 
@@ -130,7 +130,7 @@ def _read_call(item: JsonObject) -> Iterator[ServerPart]:
     call = _mcp_call(item)
     yield call
     text, error = item.get("output"), _error_text(item)
-    if error or item.get("status") == "failed":
+    if item.get("error") or item.get("status") == "failed":
         content = (Text(error),) if error else ()
         outcome = McpOutput(content, is_error=True)
     else:
