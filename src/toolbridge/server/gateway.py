@@ -217,13 +217,7 @@ class Gateway:
         other_api = turn.needs_other_api
         turn.serve_by(route, tried)
         turn.passing = turn.counted = None
-        passes = is_passed_through(exchange, codec.name, route) and not other_api
-        passes = passes and not self.router.sources.corrections.needs_other_api(route)
-        passes = passes and not self.router.describes(request, route)
-        passes = passes and not self.tools.wants(request, route, exchange.access)
-        passes = passes and not turn.edits  # the provider would get the client's own bytes
-        # After a keep-alive the client has the beginning of an answer, which ours has to continue.
-        passes = passes and not exchange.status
+        passes = self._passes(turn, route) and not other_api
         if not passes:  # in passthrough the provider stores its own responses
             request = await self.stored_responses.resume(request, exchange.caller)
             request = await self._searches.restored(request, exchange.caller)
@@ -276,6 +270,19 @@ class Gateway:
         plan = msgspec.structs.replace(plan, request=request)
         charges = turn.charging_passes(lambda one: self.router.count(one, route.address).tokens)
         return self.tools.answer(plan, attempts, (charges, meter), trace, agent=agent)
+
+    def _passes(self, turn: ClientTurn, route: Route) -> bool:
+        """Whether the client's own bytes are sent to the route."""
+        exchange, request = turn.exchange, turn.request
+        return (
+            is_passed_through(exchange, turn.codec.name, route)
+            and not self.router.sources.corrections.needs_other_api(route)
+            and not self.router.describes(request, route)
+            and not self.tools.wants(request, route, exchange.access)
+            and not turn.edits  # the provider would not get them
+            # After a keep-alive the client has the beginning of an answer, which ours has to continue.
+            and not exchange.status
+        )
 
     def _meter(self, turn: ClientTurn, surface: str) -> "InnerCallMeter":
         from toolbridge.server.inner_call_meter import InnerCallMeter
