@@ -125,9 +125,8 @@ class KeptRequests:
         while self._kept and (self._size > self._limit or len(self._kept) > MOST):
             self._size -= self._kept.popleft().size
 
-    def find(self, id: str, caller: str) -> KeptRequest | None:
-        """Return a request of the caller by its id, or the newest one for `last`."""
-        owner = owner_of(caller)
+    def find(self, id: str, owner: str) -> KeptRequest | None:
+        """Return a request of an owner by its id, or the newest one for `last`."""
         for kept in reversed(self._kept):
             if kept.owner == owner and id in {kept.id, "last"}:
                 return kept
