@@ -279,7 +279,7 @@ def _without_foreign(
     known = codec.rules.cache_marks or bool(marks)
     request, lost = without_own_fields(request, codec.name, marks=known)
     system = strip_volatile(request.system)
-    if system != request.system:
+    if system is not request.system:
         request = msgspec.structs.replace(request, system=system)
     return request, losses + lost
 

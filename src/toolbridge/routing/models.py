@@ -203,6 +203,10 @@ class ModelRoutes:
         check_model_name(name)
         if (pinned := self._pinned_chains.get(name)) is not None:
             return pinned
+        await self._rediscover()
+        kept = self._chains.get(name)
+        if kept is not None and asyncio.get_running_loop().time() - kept[0] < ROUTES_KEPT:
+            return kept[1]
         return await self._chain(name, (name,), lambda: self._names.resolve_chain(name))
 
     async def target_addresses(self, values: Sequence[str]) -> tuple[str, ...]:

@@ -207,7 +207,7 @@ class Router:
         attaches: bool = False,
         ignored: frozenset[str] = frozenset(),
     ) -> RequestOptions:
-        settings = route.settings
+        settings, tools = route.settings, request.tools
         return RequestOptions(
             thinking=self.config.thinking,
             attaches=attaches,
@@ -216,8 +216,8 @@ class Router:
             dialect=settings.dialect,
             ignored=ignored,
             tool_mode=self.tool_modes.mode(request, route),
-            constraint=constraint_of(route),
-            tagged_calls=self.tool_modes.tags_calls(route),
+            constraint=constraint_of(route) if tools else "",
+            tagged_calls=bool(tools) and self.tool_modes.tags_calls(route),
         )
 
     def _attempts(
