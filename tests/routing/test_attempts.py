@@ -17,7 +17,7 @@ from toolbridge.core.errors import (
 )
 from toolbridge.core.messages import Problem, Text
 from toolbridge.routing.attempts import AnswerAttempts
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.translate import AnswerStages
 
 START = [ev.Started("m1", "m"), ev.TextStart(0), ev.TextDelta(0, "Hi")]

@@ -24,7 +24,7 @@ from toolbridge.history.seals import maker_name
 from toolbridge.policy.rescue import is_unparsed
 from toolbridge.policy.retry import may_retry, wait
 from toolbridge.routing.exchange_trace import ExchangeTrace
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.routing.sources import Batch, Source
 from toolbridge.translate import AnswerStages
 

@@ -20,10 +20,10 @@ from toolbridge.core.messages import Loss, Problem
 from toolbridge.core.stage import Stage
 from toolbridge.environment import CALLER
 from toolbridge.history.prefix import BILLING
-from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.rejections import MOST, check_beginning, check_type, is_page, rejected
 from toolbridge.routing.request_corrections import RequestCorrections
+from toolbridge.routing.route import Route
 from toolbridge.routing.sources import Batch, HttpRequest, RequestSender, Source
 from toolbridge.routing.translated import ClientSide
 from toolbridge.translate import AnswerStages

@@ -19,10 +19,10 @@ from toolbridge.core.usage import Usage
 from toolbridge.environment import CALLER
 from toolbridge.routing.exchange_trace import ExchangeTrace
 from toolbridge.routing.learned_corrections import LearnedCorrections
-from toolbridge.routing.models import Route
 from toolbridge.routing.nodes import Batch, Nodes
 from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.rejections import check_beginning, check_status, check_type, rejection
+from toolbridge.routing.route import Route
 from toolbridge.translate import PreparedRequest
 from toolbridge.upstream.http import Incoming, Upstream
 from toolbridge.upstream.http_request import HttpRequest, SignedRequest
