@@ -218,7 +218,7 @@ async def test_an_event_without_content_is_not_held_back():
         aiohttp.ClientSession() as session,
         session.post(url + "/v1/messages", data=ODD) as reply,
     ):
-        await asyncio.wait_for(reply.content.readuntil(b'{"type":"ping"}\n\n'), 5)
+        await asyncio.wait_for(reply.content.readuntil(b'{"type":"ping"}\n\n'), 20)
         go_on.set()
         assert (await reply.content.read()).endswith(STREAM[len(WORDS) :])
 
