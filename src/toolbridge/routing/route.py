@@ -1,6 +1,7 @@
 """A route: the provider and model that serve a request, with the settings of both."""
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import msgspec
 
@@ -19,7 +20,7 @@ from toolbridge.upstream.hosts import hostname, is_loopback
 RETRIES = 2
 
 
-class Route(msgspec.Struct, frozen=True):
+class Route(msgspec.Struct, frozen=True, dict=True):
     """The provider and model that serve a request, with the settings of both."""
 
     provider: str
@@ -67,18 +68,23 @@ class Route(msgspec.Struct, frozen=True):
         """The context window that is shown to clients; 0 if it is unknown."""
         return shown_window(self.provider_config, self.facts)
 
-    @property
+    @cached_property
     def codec(self) -> TargetCodec:
         return codecs.load_target(self.provider_config.api)
 
-    @property
+    @cached_property
+    def sent_heads(self) -> dict[str, tuple[str, dict[str, str]]]:
+        """Path → the URL and the headers of requests that add no headers of their own."""
+        return {}
+
+    @cached_property
     def request_encoder(self) -> RequestEncoder | None:
         """The encoder for requests to the provider; None for the demo model, which takes ours."""
         if self.is_demo:
             return None
         return NodeRequestEncoder() if self.is_node else self.codec
 
-    @property
+    @cached_property
     def retries(self) -> int:
         """The number of retries; none for a node, whose session reconnects and pays by itself."""
         if self.provider_config.retries is not None:

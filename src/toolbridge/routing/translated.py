@@ -19,6 +19,7 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject, dumps
 from toolbridge.core.messages import Loss, Problem, Request, Text
 from toolbridge.history.prefix import strip_volatile
+from toolbridge.policy.answer_stages import AnswerStages
 from toolbridge.policy.downgrade import MissingFeature, missing_feature, without_thoughts
 from toolbridge.policy.rescue import is_unparsed
 from toolbridge.policy.routing_rules import has_images
@@ -44,7 +45,6 @@ from toolbridge.routing.sources import (
     merged_headers,
 )
 from toolbridge.translate import (
-    AnswerStages,
     PreparedRequest,
     RequestOptions,
     answer_id,
