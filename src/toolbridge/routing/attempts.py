@@ -25,7 +25,7 @@ from toolbridge.policy.answer_stages import AnswerStages
 from toolbridge.policy.rescue import is_unparsed
 from toolbridge.policy.retry import may_retry, wait
 from toolbridge.routing.exchange_trace import ExchangeTrace
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.routing.sources import Batch, Source
 
 __all__ = ["AnswerAttempts", "Batch", "KnownAnswer", "OpenedAnswer", "SendableRequest"]

@@ -24,8 +24,9 @@ from toolbridge.policy.failover import (
 )
 from toolbridge.routing.attempts import Batch, OpenedAnswer
 from toolbridge.routing.charge import BudgetExceeded, PriceUnknown
-from toolbridge.routing.models import ModelRoutes, Route
+from toolbridge.routing.models import ModelRoutes
 from toolbridge.routing.provider_health import PassedOver, ProviderHealth, RequestInFlight
+from toolbridge.routing.route import Route
 
 FindAddresses: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
 """Returns the addresses of a chain, in the order in which they are tried."""

@@ -12,7 +12,7 @@ import msgspec
 
 from toolbridge.core.json import dump_bytes
 from toolbridge.policy.corrections import Correction
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.store.interface import Store
 from toolbridge.upstream.hosts import hostname
 

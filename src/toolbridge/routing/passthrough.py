@@ -21,7 +21,6 @@ from toolbridge.core.stage import Stage
 from toolbridge.environment import CALLER
 from toolbridge.history.prefix import BILLING
 from toolbridge.policy.answer_stages import AnswerStages
-from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.rejections import (
     MOST,
@@ -32,6 +31,7 @@ from toolbridge.routing.rejections import (
     web_page,
 )
 from toolbridge.routing.request_corrections import RequestCorrections
+from toolbridge.routing.route import Route
 from toolbridge.routing.sources import Batch, HttpRequest, RequestSender, Source
 from toolbridge.routing.translated import ClientSide
 from toolbridge.upstream.http import MAX_WHOLE, Incoming, Upstream

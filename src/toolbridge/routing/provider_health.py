@@ -20,7 +20,7 @@ from toolbridge.policy.failover import rest_after
 from toolbridge.policy.failures import FailureClass, classify
 from toolbridge.policy.fair_queue import FairQueue
 from toolbridge.policy.provider_breaker import BreakerState, ProviderBreaker, shows_outage
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 
 MOST_WAITING = 256
 """Requests that wait for a provider; further ones are rejected."""

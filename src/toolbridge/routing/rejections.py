@@ -14,7 +14,7 @@ import msgspec
 from toolbridge.core.errors import BrokenWire, ConfigError, ToolbridgeError, error_of
 from toolbridge.core.json import Json, maybe_object
 from toolbridge.core.retry_after import read_wait
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.upstream.http import Incoming
 
 MOST = 1024 * 1024

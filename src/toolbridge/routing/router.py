@@ -26,9 +26,10 @@ from toolbridge.routing.attempts import AnswerAttempts, Pause
 from toolbridge.routing.charge import Asked, InnerCharges
 from toolbridge.routing.counting import ProviderCounts
 from toolbridge.routing.failover import AnswerChain, FindAddresses, OpenAttempts
-from toolbridge.routing.models import ModelRoutes, Route
+from toolbridge.routing.models import ModelRoutes
 from toolbridge.routing.provider_health import ProviderHealth
 from toolbridge.routing.providers import config_for, is_first_party
+from toolbridge.routing.route import Route
 from toolbridge.routing.rules import RuleRoutes
 from toolbridge.routing.sources import ProviderConnections
 from toolbridge.routing.tool_modes import ToolModes, constraint_of

@@ -19,7 +19,6 @@ from toolbridge.core.usage import Usage
 from toolbridge.environment import CALLER
 from toolbridge.routing.exchange_trace import ExchangeTrace
 from toolbridge.routing.learned_corrections import LearnedCorrections
-from toolbridge.routing.models import Route
 from toolbridge.routing.nodes import Batch, Nodes
 from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.rejections import (
@@ -29,6 +28,7 @@ from toolbridge.routing.rejections import (
     rejection,
     web_page,
 )
+from toolbridge.routing.route import Route
 from toolbridge.translate import PreparedRequest
 from toolbridge.upstream.cloud_endpoint import CloudEndpoint
 from toolbridge.upstream.http import Incoming, Upstream

@@ -22,8 +22,8 @@ from toolbridge.policy.tool_modes import (
     learn,
     offered_choice,
 )
-from toolbridge.routing.models import Route
 from toolbridge.routing.providers import DEMO, OLLAMA, is_first_party
+from toolbridge.routing.route import Route
 
 SCOPE = "tool_modes"
 _KEY = "learned"

@@ -32,9 +32,9 @@ from toolbridge.policy.tool_modes import (
     rejects_constraint,
 )
 from toolbridge.routing.exchange_trace import ExchangeTrace
-from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.request_corrections import RequestCorrections
+from toolbridge.routing.route import Route
 from toolbridge.routing.sources import (
     Batch,
     ObservedSource,

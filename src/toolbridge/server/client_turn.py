@@ -16,8 +16,8 @@ from toolbridge.core.usage import Usage
 from toolbridge.policy.failover import TriedAddress, chain_loss
 from toolbridge.policy.thinking import attaches
 from toolbridge.routing.charge import Asked, Charge
-from toolbridge.routing.models import Route
 from toolbridge.routing.passthrough import PassedBytes, PassthroughRequest
+from toolbridge.routing.route import Route
 from toolbridge.routing.router import TokenCount
 from toolbridge.routing.sources import Batch
 from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_provider

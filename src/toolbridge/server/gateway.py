@@ -32,8 +32,8 @@ from toolbridge.routing import Router
 from toolbridge.routing.attempts import AnswerAttempts, KnownAnswer, OpenedAnswer
 from toolbridge.routing.charges import Charges
 from toolbridge.routing.failover import AnswerChain
-from toolbridge.routing.models import Route
 from toolbridge.routing.providers import config_for, passes_through
+from toolbridge.routing.route import Route
 from toolbridge.routing.translated import ClientSide
 from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.caller_login import ClientHeaders

@@ -14,7 +14,7 @@ import msgspec
 from toolbridge.core.caller import owner_of
 from toolbridge.core.messages import Call, Text, Thinking
 from toolbridge.routing.exchange_trace import ExchangeTrace
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.routing.router import TokenCount
 from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.http import HttpExchange

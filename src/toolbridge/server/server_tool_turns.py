@@ -28,8 +28,8 @@ from toolbridge.core.server_tools import (
 from toolbridge.policy.native_tools import translated_tools
 from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.exchange_trace import ExchangeTrace
-from toolbridge.routing.models import Route
 from toolbridge.routing.providers import runs_server_tools
+from toolbridge.routing.route import Route
 from toolbridge.store.keys import KeyRecord
 
 if TYPE_CHECKING:
