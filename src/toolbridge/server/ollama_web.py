@@ -113,7 +113,7 @@ async def _run(
         record=app.record_call,
     )
     call = ServerCall("", tool, tool, arguments)
-    with gateway.tools.in_use():
+    with gateway.tools:
         outcome = await gateway.tools.run_with(meter)(call, ServerTool(tool))
     if isinstance(outcome, ServerToolError):
         what = "search" if tool == "web_search" else "fetch"

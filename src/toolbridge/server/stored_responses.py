@@ -133,6 +133,12 @@ class StoredResponses:
 _STORED_PARTS = Text | Thinking | Call | ServerCall | ServerResult
 
 
+def needs_store(request: Request) -> bool:
+    """Return whether `request` may refer to what a server of its API has stored."""
+    refers = request.origin == ORIGIN or not _STATE.isdisjoint(request.extra)
+    return refers or "background" in request.extra or _has_reference(request)
+
+
 def stateless(request: Request) -> Request:
     """Return `request` without the fields that refer to this server's state.
 
