@@ -10,7 +10,7 @@ from tests.peers import gateway, model_server
 
 from toolbridge import providers
 from toolbridge.config import Config, ProviderConfig
-from toolbridge.routing.models import Target
+from toolbridge.core.codec import Target
 from toolbridge.routing.passthrough import passthrough_body
 from toolbridge.routing.providers import find_providers, passes_through
 from toolbridge.routing.route import Route
