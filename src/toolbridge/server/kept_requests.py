@@ -138,9 +138,8 @@ class KeptRequests:
             self._kept.popleft()
             self._size -= self._sizes.popleft()
 
-    def find(self, id: str, caller: str) -> KeptRequest | None:
-        """Return a request of the caller by its id, or the newest one for `last`."""
-        owner = owner_of(caller)
+    def find(self, id: str, owner: str) -> KeptRequest | None:
+        """Return a request of an owner by its id, or the newest one for `last`."""
         for kept in reversed(self._kept):
             if kept.owner == owner and id in {kept.id, "last"}:
                 return kept
