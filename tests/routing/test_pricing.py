@@ -10,8 +10,8 @@ from toolbridge.core import events as ev
 from toolbridge.core.codec import Target
 from toolbridge.core.stage import Identity
 from toolbridge.core.usage import Usage
-from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import has_price, pricing, rates_of
+from toolbridge.routing.route import Route
 
 AT = 1_780_000_000.0
 USED = Usage(input=1000, output=10)

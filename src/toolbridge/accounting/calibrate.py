@@ -88,14 +88,13 @@ class Calibration:
         """Record the count that the provider reported for a prompt with this estimate."""
         if estimated <= 0 or not LOWEST <= actual / estimated <= HIGHEST:
             return
-        known = self._ratios.get(model)
-        if known is None:
-            known = self._ratios[model] = _Ratio()
-            if len(self._ratios) > self._most:
-                self._ratios.popitem(last=False)
-        else:
-            self._ratios.move_to_end(model)
-        known.learn(actual / estimated, estimated)
+        ratio = self._ratios.get(model)
+        if ratio is None:
+            ratio = self._ratios[model] = _Ratio()
+        ratio.learn(actual / estimated, estimated)
+        self._ratios.move_to_end(model)
+        if len(self._ratios) > self._most:
+            self._ratios.popitem(last=False)
 
     def states(self) -> dict[str, RatioState]:
         """Return what is known, to be kept."""

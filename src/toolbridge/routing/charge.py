@@ -17,8 +17,8 @@ from toolbridge.core.fold import Fold
 from toolbridge.core.messages import Message
 from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import DEFAULT_OUTPUT
-from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import has_price, priced
+from toolbridge.routing.route import Route
 from toolbridge.store.budgets import Reservation
 from toolbridge.store.keys import KeyRecord
 from toolbridge.store.ledger import LedgerRow

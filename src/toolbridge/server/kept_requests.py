@@ -13,7 +13,7 @@ import msgspec
 from toolbridge.core.caller import owner_of
 from toolbridge.core.messages import Call, Message, Part, Text, Thinking
 from toolbridge.routing.exchange_trace import ExchangeTrace
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.routing.router import TokenCount
 from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.http import HttpExchange
@@ -132,9 +132,8 @@ class KeptRequests:
             self._kept.popleft()
             self._size -= self._sizes.popleft()
 
-    def find(self, id: str, caller: str) -> KeptRequest | None:
-        """Return a request of the caller by its id, or the newest one for `last`."""
-        owner = owner_of(caller)
+    def find(self, id: str, owner: str) -> KeptRequest | None:
+        """Return a request of an owner by its id, or the newest one for `last`."""
         for kept in reversed(self._kept):
             if kept.owner == owner and id in {kept.id, "last"}:
                 return kept

@@ -29,7 +29,7 @@ from toolbridge.store.ledger_journal import (
     dead_journals,
     has_journals,
 )
-from toolbridge.store.notices import notice
+from toolbridge.store.notices import notice, worker_notices
 
 MOST_WAITING = 10_000
 """Rows in the queue."""
@@ -165,11 +165,16 @@ class LedgerWriter:
         except StoreUnavailable as error:
             if not self._trouble:
                 where = "memory" if self._journal is None else "the journal"
-                notice(f"the ledger cannot be written: {error}; rows wait in {where}")
+                text = f"the ledger cannot be written: {error}; rows wait in {where}"
+                worker_notices.report("ledger", text, fault=True)
             self._trouble = str(error)
             return False
         if self._trouble:
-            notice(f"the ledger is written again; {self.dropped} rows were dropped")
+            text = f"the ledger is written again; {self.dropped} rows were dropped"
+            if self.dropped:  # of this worker alone
+                notice(text)
+            else:
+                worker_notices.report("ledger", text, fault=False)
             self._trouble = ""
         return True
 
