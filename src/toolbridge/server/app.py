@@ -207,7 +207,8 @@ class App:
 
     def record(self, entry: Entry, status: int) -> None:
         """Add a finished request to the metrics and to the request log."""
-        self.metrics.record(entry, status, time.monotonic() - entry.started)
+        entry.took = entry.seconds
+        self.metrics.record(entry, status, entry.took)
         if entry.asks_model:
             self.record_call(entry, status, inner=False)
         elif entry.on_end is not None:  # for a model, and rejected before that was clear
