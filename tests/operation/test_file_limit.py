@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.raw_http import connect, exchange, only
+from tests.raw_http import answers, connect, exchange
 
 pytestmark = pytest.mark.operation
 HEALTH = b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
@@ -25,7 +25,7 @@ async def test_more_connections_than_files_leave_the_server_well(env, tmp_path):
         for _, writer in lines:
             writer.close()
         async with asyncio.timeout(60):
-            while only(await exchange(url, HEALTH)).status != 200:  # noqa: ASYNC110
+            while [found.status for found in answers(await exchange(url, HEALTH))] != [200]:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
     finally:
         process.terminate()
