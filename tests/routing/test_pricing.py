@@ -56,6 +56,17 @@ async def test_the_prices_of_a_route():
     assert await rates_of(route(LOCAL, settings=GIVEN), AT) == Rates(1.0, 2.0)
 
 
+async def test_every_seller_has_its_own_price():
+    assert await rates_of(route(provider="groq"), AT) is None  # it does not sell the model
+    cheap = await rates_of(route(model="gpt-oss-120b"), AT)
+    dear = await rates_of(route(model="gpt-oss-120b", provider="cerebras"), AT)
+    assert cheap is not None
+    assert dear is not None
+    assert cheap.input < dear.input
+    named = await rates_of(route(model="gpt-oss-120b", provider="mine", cloud="azure"), AT)
+    assert named == cheap
+
+
 async def test_a_stage_adds_the_cost_where_there_is_a_price_list():
     assert isinstance(await pricing(route(LOCAL), AT), Identity)
     assert isinstance(await pricing(route(), AT), Pricing)
