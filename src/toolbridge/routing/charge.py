@@ -268,6 +268,8 @@ class Charge:
         usage, estimated = self._last(message)
         if self._earlier is not _NOTHING:
             usage = usage.plus(self._earlier)
+        if usage is message.usage and self._route is not None and not has_price(self._route):
+            return message, estimated
         return await self._priced(message, usage), estimated
 
     async def _priced(self, message: Message, usage: Usage) -> Message:

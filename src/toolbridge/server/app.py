@@ -207,8 +207,8 @@ class App:
 
     def record(self, entry: Entry, status: int) -> None:
         """Add a finished request to the metrics and to the request log."""
-        entry.took = entry.seconds
-        self.metrics.record(entry, status, entry.took)
+        entry.took = seconds = time.monotonic() - entry.started
+        self.metrics.record(entry, status, seconds)
         if entry.asks_model:
             self.record_call(entry, status, inner=False)
         elif entry.on_end is not None:  # for a model, and rejected before that was clear

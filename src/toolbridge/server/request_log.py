@@ -105,13 +105,15 @@ class Entry:
     def _row(self, status: int, message: Message, *, estimated: bool) -> LedgerRow:
         usage, cost = message.usage, message.usage.cost
         problem = "" if message.problem is None else message.problem.kind
-        first, took = self.first_token, self.took
-        if took is None:
-            took = time.monotonic() - self.started
+        first = self.first_token
+        took = self.seconds if self.took is None else self.took
         texts = list(map(str, map(self.fields.get, _ROW_FIELDS, _BLANKS)))
         if max(map(len, texts)) > _SHORT:
             texts = [text[:_SHORT] for text in texts]
         id, key, client, session, api, asked, model, provider, error = texts
+        routes: tuple[str, ...] = (f"{provider}/{model}",) if provider else ()
+        if "routes.tried" in self.fields:
+            routes = self._tried_routes()
         return LedgerRow(
             id=id,
             at=self.at,
@@ -122,7 +124,7 @@ class Entry:
             asked=asked,
             model=model,
             provider=provider,
-            routes=self._routes(provider, model),
+            routes=routes,
             status=status,
             error=error or problem,
             input=usage.input,
@@ -138,19 +140,19 @@ class Entry:
             losses=len(self.losses),
         )
 
-    def _routes(self, provider: str, model: str) -> tuple[str, ...]:
-        """Return the addresses that were tried: those of a failover, or the only one."""
-        tried = self.fields.get("routes.tried")
-        if isinstance(tried, list):
-            return tuple(str(address)[:_SHORT] for address in tried[:_MOST])
-        return (f"{provider}/{model}",) if provider else ()
+    def _tried_routes(self) -> tuple[str, ...]:
+        """Return the addresses that were tried in a failover."""
+        tried = self.fields["routes.tried"]
+        found = tried if isinstance(tried, list) else []
+        return tuple(str(address)[:_SHORT] for address in found[:_MOST])
 
     def line(self, status: int) -> dict[str, Json]:
+        took = self.seconds if self.took is None else self.took
         shown: dict[str, Json] = {
             "time": stamp(self.at),
             **self.fields,
             "http.response.status_code": status,
-            "duration_ms": round(self.seconds * 1000, 1),
+            "duration_ms": round(took * 1000, 1),
         }
         if self.first_token is not None:
             shown["gen_ai.server.time_to_first_token_ms"] = round(self.first_token * 1000, 1)
@@ -260,7 +262,9 @@ class RequestLog:
         if len(text) > _LONGEST or not text.isprintable() or is_secret_name(name):
             return False
         if not self._redactor.is_plain(text):
-            return False
+            beside = dumps([text, ""])  # a name at its end may make the text after it a secret
+            if self._redactor.text(beside) != beside:
+                return False
         if len(self._plain) >= _MOST_PLAIN:
             self._plain.clear()
         self._plain.add((name, text))
