@@ -248,7 +248,7 @@ async def test_the_feed_shows_a_request_when_it_begins_and_when_it_ends(state):
         assert (first.name, first.data["rows"]) == ("first", [])
         model.gate.clear()
         task = asyncio.create_task(ask(url))
-        (begun,) = await next_rows(events)
+        (begun,) = await next_rows(events, lambda rows: rows[-1]["asked"])
         assert (begun["running"], begun["asked"]) == (True, "any")
         model.gate.set()
         await task

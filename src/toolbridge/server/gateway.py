@@ -77,8 +77,9 @@ class Gateway:
         self.engines = Engines(config, self.state, env)
         self.store = self.engines.store(self.redactor)
         self.router.sources.corrections.attach(self.store, has_values=self.engines.has_values)
-        self._is_shared = self.engines.is_shared or config.workers > 1
-        self.opaque_tokens = OpaqueTokens(self.store if self._is_shared else None)
+        self.is_shared = self.engines.is_shared or config.workers > 1
+        """Whether other processes use the store at the same time."""
+        self.opaque_tokens = OpaqueTokens(self.store if self.is_shared else None)
         self.learned = SharedFacts(self.router, self.store)
         self.stored_responses = StoredResponses(self.store)
         self.searches = KeptSearches(self.store)
@@ -108,7 +109,7 @@ class Gateway:
     async def open(self) -> None:
         """Load what earlier processes have learned about models, and find the default model."""
         await self.engines.check(self.store)
-        await self.learned.open(has_values=self.engines.has_values, shared=self._is_shared)
+        await self.learned.open(has_values=self.engines.has_values, shared=self.is_shared)
         await self.model_routes.discover()
 
     async def close(self) -> None:
