@@ -69,6 +69,8 @@ class RequestReader:
         """Return the next head, None until it is complete; raise `BadHttp`."""
         if not self._scanned:
             self.line = None
+            if not self._rest:
+                return None
         # RFC 9112, section 2.2: a server ignores empty lines before the request line.
         if self.line is None and self._rest.startswith(b"\r\n"):
             self._rest = self._rest[_BLANK.match(self._rest).end() :]  # type: ignore[union-attr]
