@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
-from tests.key_users import ask, command, create, key, settings, team, until
+from tests.key_users import ask, command, create, key, settings, team
 from tests.peers import Heard, Line, bridged, gateway, line_of, model_server, replay, whole
 from tests.streams import read, reply, scripted, streaming
+from tests.waiting import until
 
 from toolbridge.config import Config
 from toolbridge.server import created_keys, request_feed
@@ -247,7 +248,7 @@ async def test_the_feed_shows_a_request_when_it_begins_and_when_it_ends(state):
         assert (first.name, first.data["rows"]) == ("first", [])
         model.gate.clear()
         task = asyncio.create_task(ask(url))
-        (begun,) = await next_rows(events)
+        (begun,) = await next_rows(events, lambda rows: rows[-1]["asked"])
         assert (begun["running"], begun["asked"]) == (True, "any")
         model.gate.set()
         await task

@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
-from tests.key_users import CountingModel, ask, settings, until
+from tests.key_users import CountingModel, ask, settings
 from tests.peers import gateway, model_server
 from tests.server.test_page_data import get, next_rows, watching
+from tests.waiting import until
 
 from toolbridge.server import created_keys, request_feed, team
 

@@ -170,12 +170,12 @@ async def test_a_reader_waits_for_an_entry_of_any_process(stores):
         await asyncio.wait(waiting, timeout=0.1)
         assert not any(task.done() for task in waiting)
         await writer.append("a", "log", n, [b"x"], seconds=60)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             assert await asyncio.gather(*waiting) == [[(n, b"x")]] * 2
 
 
 async def test_a_reader_waits_no_longer_than_it_asks_for(store):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         assert await store.read("a", "log", 0, wait=0.05) == []
 
 

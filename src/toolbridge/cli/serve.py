@@ -17,7 +17,8 @@ import msgspec
 from toolbridge.cli import options, processes, state, systemd, version
 from toolbridge.cli.server_tool_checks import describe_tools
 from toolbridge.cli.store_checks import describe_servers
-from toolbridge.config import Config, ConfigSource
+from toolbridge.config import Config
+from toolbridge.config_file import ConfigSource
 from toolbridge.core.errors import ConfigError, ToolbridgeError
 from toolbridge.map_settings import addresses_of, show_chain
 from toolbridge.policy.thinking import THINKING_PREFIXES

@@ -20,6 +20,7 @@ from toolbridge.core.json import JsonObject, maybe_object
 from toolbridge.core.messages import Call, Foreign, Message, Part, Request, Text, Thinking, Turn
 from toolbridge.core.server_tools import SearchHits, ServerCall, ServerResult
 from toolbridge.core.source import without_sources
+from toolbridge.history.part_kinds import kinds_of
 from toolbridge.store.interface import Store
 
 KEPT = 30 * 24 * 3600.0
@@ -137,29 +138,35 @@ class StoredResponses:
 _STORED_PARTS = Text | Thinking | Call | ServerCall | ServerResult
 
 
+def needs_store(request: Request) -> bool:
+    """Return whether `request` may refer to what a server of its API has stored."""
+    refers = request.origin == ORIGIN or not _STATE.isdisjoint(request.extra)
+    return refers or "background" in request.extra or _has_reference(request)
+
+
 def stateless(request: Request) -> Request:
     """Return `request` without the fields that refer to this server's state.
 
     The history is complete at this point. Raise `MalformedRequest` for a reference to an item that
     is not stored, because no provider has it.
     """
-    for turn in request.turns:
+    for turn in request.turns if Foreign in kinds_of(request.turns) else ():
         for part in turn.content:
             if _is_reference(part):
                 raise _unresolved(part)
-    state = {"previous_response_id", "conversation", "alt"}
-    if not state & request.extra.keys():
+    if _STATE.isdisjoint(request.extra):
         return request
-    extra = {name: value for name, value in request.extra.items() if name not in state}
+    extra = {name: value for name, value in request.extra.items() if name not in _STATE}
     return replace(request, extra=extra)
 
 
+_STATE = frozenset({"previous_response_id", "conversation", "alt"})
+
+
 def _has_reference(request: Request) -> bool:
-    for turn in request.turns:
-        for part in turn.content:
-            if isinstance(part, Foreign) and _is_reference(part):
-                return True
-    return False
+    if Foreign not in kinds_of(request.turns):
+        return False
+    return any(_is_reference(part) for turn in request.turns for part in turn.content)
 
 
 def _is_reference(part: Part) -> TypeIs[Foreign]:
