@@ -6,7 +6,6 @@ import pytest
 from tests.tables import every_row
 
 from toolbridge.cli import options, serve
-from toolbridge.config import Config
 
 
 def parsed(*given: str) -> argparse.Namespace:
@@ -55,7 +54,6 @@ def test_flags_replace_what_the_file_has(tmp_path, monkeypatch):
     assert (found.port, found.map["default"]) == (4002, "ollama/m")
     found = options.load(parsed("--config", str(file)))
     assert (found.port, found.map["default"]) == (4001, "demo")
-    assert isinstance(found, Config)
 
 
 def test_a_key_on_the_command_line_is_warned_of(capsys):
