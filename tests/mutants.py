@@ -37,8 +37,8 @@ import pytest
 from tests.break_rows import PACKAGE, ROOT, copies
 from tests.mutant_forks import Answer, Order
 
-SECONDS = 300
-"""No further test of a mutant is started after this time; counted anew for each group of tests."""
+SECONDS = 240
+"""No further test of a mutant is started after this time."""
 TEST_SECONDS = 120
 """The longest that a test may take, on a machine that does other work as well."""
 MOST_CALLERS = 300
@@ -257,9 +257,10 @@ class Tester:
         at_import = not mutant.function or "" in self._callers.get(mutant.key, [])
         answer = Answer("passed")
         passed: list[str] = []
+        until = time.monotonic() + SECONDS
         for tests in (calling, marked) if at_import else (calling, package, marked):
-            answer = self._order(tests, passed, mutant)
-            if answer.end != "passed":
+            answer = self._order(tests, passed, mutant, seconds=until - time.monotonic())
+            if answer.end != "passed" or time.monotonic() > until:
                 break
             passed += tests
         if answer.end == "unable" or (at_import and answer.end == "passed"):
@@ -267,10 +268,15 @@ class Tester:
         return answer
 
     def _order(
-        self, tests: list[str], passed: Sequence[str] = (), mutant: Mutant | None = None
+        self,
+        tests: list[str],
+        passed: Sequence[str] = (),
+        mutant: Mutant | None = None,
+        *,
+        seconds: float = SECONDS,
     ) -> Answer:
         file = "" if mutant is None else mutant.file.as_posix()
-        order = Order(tests, [*passed], TEST_SECONDS, SECONDS, file)
+        order = Order(tests, [*passed], TEST_SECONDS, seconds, file)
         os.write(self._orders, msgspec.json.encode(order) + b"\n")
         if line := self._lines.readline():
             return msgspec.json.decode(line, type=Answer)
@@ -280,9 +286,7 @@ class Tester:
         """Run `tests` in a process of their own, which imports the changed file anew."""
         limit = ["-o", f"timeout={TEST_SECONDS}"]
         try:
-            end = _pytest(
-                self._tree, "-x", "--tb=line", "-rfE", *limit, *tests, seconds=2 * SECONDS
-            )
+            end = _pytest(self._tree, "-x", "--tb=line", "-rfE", *limit, *tests, seconds=SECONDS)
         except subprocess.TimeoutExpired:
             return Answer("passed")  # as far as is known
         if end.returncode in {0, pytest.ExitCode.NO_TESTS_COLLECTED}:

@@ -3,7 +3,9 @@
 import asyncio
 import gc
 import gzip
+import socket
 import ssl
+import struct
 import zlib
 from contextlib import asynccontextmanager
 
@@ -155,6 +157,29 @@ async def test_the_end_of_the_connection_wakes_the_reader_of_a_body_without_a_le
         await asyncio.sleep(0)  # the reader waits before the provider closes
         provider.release.set()
         assert await asyncio.wait_for(reading, 30) == b""
+        await incoming.release()
+
+
+@pytest.mark.parametrize("wire", [CHUNKED + b"3\r\nabc\r\n", b"HTTP/1.1 200 OK\r\n\r\nabc"])
+async def test_a_connection_that_is_reset_wakes_the_reader_with_an_error(wire):
+    class Reset(Provider):
+        async def __call__(self, reader, writer) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(wire)
+            await self.release.wait()
+            linger = struct.pack("ii", 1, 0)  # the close is a reset
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            writer.transport.abort()
+
+    provider = Reset()
+    async with listening(provider) as url, Upstream() as upstream:
+        incoming = await upstream.ask("POST", url, provider="there")
+        assert await incoming.read() == b"abc"
+        reading = asyncio.create_task(incoming.read())
+        await asyncio.sleep(0)  # the reader waits before the reset
+        provider.release.set()
+        with pytest.raises(Truncated, match="there"):
+            await asyncio.wait_for(reading, 30)
         await incoming.release()
 
 
