@@ -13,6 +13,7 @@ import msgspec
 
 from toolbridge.core.codec import Rules
 from toolbridge.core.messages import Loss, Request
+from toolbridge.core.steps import Steps, stepwise
 from toolbridge.history import roles
 from toolbridge.history.call_links import link
 from toolbridge.history.empty import without_empty_text
@@ -35,6 +36,7 @@ class Prepared(msgspec.Struct, frozen=True):
     """The client's name of each renamed tool, by the name that is sent."""
 
 
+@stepwise
 def prepare(
     request: Request,
     rules: Rules,
@@ -42,7 +44,7 @@ def prepare(
     sequential: bool = False,
     heal: Heal | None = None,
     same_api: bool = False,
-) -> Prepared:
+) -> Steps[Prepared]:
     """Return `request` as its target accepts it.
 
     `sequential` splits parallel calls into one call per turn. `heal` corrects the arguments of past
@@ -53,23 +55,29 @@ def prepare(
     if not same_api:
         request = with_readable_parts(request)
     links = link(request.turns)
+    yield
     past = heal_past_calls(request, links, heal, losses) if heal else PastCalls()
+    yield
     order: Literal["calls", "client", "loose"] = "client" if same_api else "calls"
     if not rules.pairs:
         order = "loose"
     turns = settle(request.turns, links, past, losses, "calls" if sequential else order)
+    yield
     if sequential:
         turns = one_at_a_time(turns)
     system = request.system
     if not rules.empty_text:
         turns, system = without_empty_text(turns, system)
+    yield
     if not rules.system_in_place:
         turns = roles.fold_system(turns, losses)
     if rules.alternate:
         # Anthropic merges consecutive messages of one role itself, so its clients may send them.
         turns = roles.begin_with_user(turns if same_api else roles.merge(turns))
     turns = roles.finish(turns, request.turns, rules, losses)
+    yield
     turns = legal_ids(turns, rules)
+    yield
     legal = msgspec.structs.replace(request, turns=tuple(turns), system=system)
     legal, names = legal_names(legal, rules)
     return Prepared(legal, tuple(losses), names)

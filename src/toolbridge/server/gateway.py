@@ -4,7 +4,6 @@ All endpoints that ask a model use `Gateway.converse`, streaming or not. An endp
 itself: it passes an `ApiEndpoint` with its codec and the values from the path.
 """
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -32,6 +31,7 @@ from toolbridge.routing import Router
 from toolbridge.routing.attempts import AnswerAttempts, KnownAnswer, OpenedAnswer
 from toolbridge.routing.charges import Charges
 from toolbridge.routing.failover import AnswerChain
+from toolbridge.routing.loop_turns import LARGE, in_turns, next_turn
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import config_for, passes_through
 from toolbridge.routing.translated import ClientSide
@@ -62,11 +62,6 @@ from toolbridge.upstream.http import Upstream
 if TYPE_CHECKING:
     from toolbridge.server.exchange_recorder import ExchangeRecorder
     from toolbridge.server.inner_call_meter import InnerCallMeter
-
-
-LARGE = 64 * 1024
-"""Bytes of a request whose decoding, planning and sending are separate turns of the event loop:
-together they take milliseconds, and every other stream would wait for them."""
 
 
 class Gateway:
@@ -143,9 +138,11 @@ class Gateway:
             self._recorder.attach(exchange, kept)
         entry.note(surface=ask.codec.name)
         note_client(entry, exchange)  # before the first error
-        request = ask.read(body)
         if len(body) > LARGE:
-            await asyncio.sleep(0)
+            request = await in_turns(ask.reading(body))
+            await next_turn()
+        else:
+            request = ask.read(body)
         entry.asks_model = True
         if not request.session and (session := session_of(exchange)):
             request = msgspec.structs.replace(request, session=session)
@@ -203,7 +200,7 @@ class Gateway:
         async with charge.settling():
             await chain.prepare()
             if len(turn.kept.body) > LARGE:
-                await asyncio.sleep(0)
+                await next_turn()
             message = charge.message = await self._answer(turn, chain)
             if turn.passes == 1 and turn.counted is not None:
                 turn.entry.losses += self.router.learn(message.usage, turn.counted, chain.route)
@@ -241,7 +238,8 @@ class Gateway:
             from toolbridge.policy.load_requests import loaded_answer
 
             return KnownAnswer(loaded_answer(request, Ids(os.urandom(16))))
-        turn.counted = turn.kept.estimate = counted = self.router.admit(request, route)
+        counted = await self.router.sized_admit(len(body), request, route)
+        turn.counted = turn.kept.estimate = counted
         turn.kept.estimates[route.address] = counted
         turn.asked = AnswerContext(asked, turn.entry.at, counted.shown)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
@@ -266,7 +264,9 @@ class Gateway:
             )
 
         if plan is None:
-            return attempts(request)
+            return await self.router.sized_attempts(
+                len(body), request, route, counted.tokens, attaches=agent, client=client
+            )
         plan = msgspec.structs.replace(plan, request=request)
         charges = turn.charging_passes(lambda one: self.router.count(one, route.address).tokens)
         return self.tools.answer(plan, attempts, (charges, meter), trace, agent=agent)
