@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 from tests.peers import bridged, gateway, model_server, recorded, replay
 from tests.raw_http import connect
+from tests.resuming import until
 from tests.streams import chunk
 
 from toolbridge.config import Config, ProviderConfig
@@ -312,20 +313,20 @@ async def test_a_client_that_leaves_is_noticed_upstream_at_once():
 
 @pytest.mark.req("CL-04")
 async def test_a_client_that_leaves_before_the_first_word_is_noticed_too():
-    gone = asyncio.Event()
+    begun, gone = asyncio.Event(), asyncio.Event()
 
     async def chat(_, peer):
+        begun.set()
         await peer.gone()
         gone.set()
 
     async with bridged(chat) as (url, _, app):
         async with aiohttp.ClientSession() as session:
             asking = asyncio.create_task(session.post(url + "/v1/messages", json=body()))
-            await asyncio.sleep(0.1)
+            await asyncio.wait_for(begun.wait(), 30)
             asking.cancel()
-            await asyncio.wait_for(gone.wait(), 1)
-        await asyncio.sleep(0.05)
-        assert not app.in_flight
+            await asyncio.wait_for(gone.wait(), 30)
+        await until(lambda: not app.in_flight)
 
 
 @pytest.mark.req("CL-04")

@@ -28,7 +28,7 @@ from toolbridge.policy.key_scopes import check_model
 from toolbridge.policy.native_tools import translated_tools
 from toolbridge.policy.server_tools import forced_tool, refuse
 from toolbridge.routing import Router
-from toolbridge.routing.attempts import AnswerAttempts, KnownAnswer, OpenedAnswer
+from toolbridge.routing.attempts import AnswerAttempts, Batch, KnownAnswer, OpenedAnswer
 from toolbridge.routing.charges import Charges
 from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.loop_turns import LARGE, in_turns, next_turn
@@ -371,12 +371,18 @@ class Gateway:
         reply.may_change_model = lambda: chain.attempts.has_next
         fold = Fold()
         turn.follow(fold)
+
+        def push(batch: Batch) -> bool:
+            fold.feed_all(batch)
+            return reply.push(writer.write(batch))
+
         last: ev.Event | None = None
         try:
             async with aclosing(chain.events()) as batches:
                 async for batch in batches:
                     if last is None:
                         turn.begin(batch)
+                        chain.push_to(push if turn.exchange.may_push else None)
                     last = batch[-1] if batch else last
                     fold.feed_all(batch)
                     if batch and isinstance(
