@@ -123,13 +123,6 @@ async def works(url: str) -> None:
     assert (reply.status, reply.clean, reply.text) == (200, True, "Hello, world"), reply
 
 
-async def soon(claim, *, wait: float = 5.0) -> None:
-    """Return when `claim()` holds."""
-    async with asyncio.timeout(wait):
-        while not claim():  # noqa: ASYNC110  whoever makes it true does not know of us
-            await asyncio.sleep(0.01)
-
-
 @asynccontextmanager
 async def paid(state: Path, *, price: int = NATIVE_PRICE, hosts: bool = True, **table):
     """Serve a gateway that finds and pays its host on a chain; yield all of them.

@@ -1,7 +1,6 @@
 """A session with a node, and the purse that pays for it."""
 
 import asyncio
-import time
 from contextlib import aclosing, asynccontextmanager
 from itertools import count
 
@@ -111,14 +110,6 @@ async def told(session, asked=None):
             events += batch
     assert isinstance(events[-1], ev.Finished | ev.Failed)
     return collect(events)
-
-
-async def until(done, wait=3.0):
-    """Wait for something that happens beside us."""
-    end = time.monotonic() + wait
-    while not done():
-        assert time.monotonic() < end
-        await asyncio.sleep(0.01)
 
 
 async def works(session):

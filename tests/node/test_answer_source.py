@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 from tests.node.server import Scene
-from tests.node.sessions import TEXT, prompt, session_with, until, works
+from tests.node.sessions import TEXT, prompt, session_with, works
+from tests.waiting import until
 
 from toolbridge.core import events as ev
 from toolbridge.core.errors import Unreachable

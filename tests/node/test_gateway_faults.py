@@ -5,9 +5,10 @@ import asyncio
 import aiohttp
 import pytest
 from tests.node import gateways
-from tests.node.gateways import PATIENCE, WAITS, ask, body, provider, soon, works
+from tests.node.gateways import PATIENCE, WAITS, ask, body, provider, works
 from tests.node.server import Scene, running
 from tests.peers import gateway
+from tests.waiting import until
 
 from toolbridge.config import Config, ProviderConfig
 from toolbridge.core.errors import ConfigError
@@ -123,7 +124,7 @@ async def test_a_client_that_leaves_stops_the_node_and_the_next_one_is_served():
             session.post(f"{url}/v1/messages", json=asked) as answer,
         ):
             await answer.content.readany()
-        await soon(lambda: node.cancelled)
+        await until(lambda: node.cancelled)
         await works(url)
         assert node.connections == 1
 
@@ -133,7 +134,7 @@ async def test_a_client_that_waits_in_the_queue_and_leaves_is_not_asked_for():
     async with bridged() as (url, node, _):
         node.play(Scene(pause=0.1))
         first = asyncio.create_task(ask(url))
-        await soon(lambda: node.heard)
+        await until(lambda: node.heard)
         second = asyncio.create_task(ask(url))
         await asyncio.sleep(0.05)
         second.cancel()
@@ -172,11 +173,11 @@ async def test_a_stop_in_the_middle_of_an_answer_hangs_up_on_the_node():
         async with asyncio.timeout(PATIENCE):
             async with gateway(config) as (url, _):
                 under_way = asyncio.create_task(ask(url, body(max_tokens=20_000)))
-                await soon(lambda: len(node.sent) > 5)
+                await until(lambda: len(node.sent) > 5)
             reply = await under_way
         assert "message_stop" not in reply.kinds
         assert (reply.clean, reply.text[:5]) == (False, "word ")
-        await soon(lambda: node.closed)
+        await until(lambda: node.closed)
 
 
 @pytest.mark.parametrize(

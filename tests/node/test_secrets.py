@@ -10,10 +10,11 @@ from hashlib import sha256
 import pytest
 from tests.commands import run_beside
 from tests.node.deployed import MODEL, deployed
-from tests.node.gateways import ask, body, soon, works
+from tests.node.gateways import ask, body, works
 from tests.node.local_chain import local_chain
 from tests.node.server import HOST, Scene, running
 from tests.peers import gateway
+from tests.waiting import until
 
 from toolbridge import trust
 from toolbridge.config import Config, ProviderConfig
@@ -162,7 +163,7 @@ async def test_no_object_of_ours_shows_the_key(tmp_path, capsys):
             await works(url)
             node.play(Scene(wrong="flip", pause=0.01))
             await ask(url)
-            await soon(lambda: not node.writing)
+            await until(lambda: not node.writing)
             shown = [repr(one) for one in gc.get_objects() if _is_ours(one)]
     assert len(shown) > 20
     assert not leaks("\n".join(shown).encode())

@@ -105,7 +105,7 @@ class TestFaults:
                     await asyncio.sleep(0.05)
 
             task = asyncio.create_task(chatter())
-            message = await asyncio.wait_for(told(session), 10)
+            message = await asyncio.wait_for(told(session), 20)
             task.cancel()
             assert message.problem.kind == "timed_out"
 
@@ -353,7 +353,7 @@ class TestHandshakes:
                 PrepaidJob(job), WALLET, SessionSettings(Timeouts(connect=0.1), access=LOCAL)
             )
             with pytest.raises(Unreachable, match=r"did not accept a connection within 0\.1 s"):
-                await asyncio.wait_for(told(session), 10)
+                await asyncio.wait_for(told(session), 20)
             await session.close()
 
     async def test_a_stop_while_connecting_leaves_no_connection(self):

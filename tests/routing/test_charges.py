@@ -10,7 +10,7 @@ from toolbridge.core.messages import Message, Text
 from toolbridge.core.usage import Usage
 from toolbridge.routing.charge import Asked, BudgetExceeded, Charge
 from toolbridge.routing.charges import Charges
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.store.keys import KeyRecord
 from toolbridge.store.ledger import LedgerRow
 from toolbridge.store.sqlite_budgets import SqliteBudgets

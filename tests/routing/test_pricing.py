@@ -7,8 +7,8 @@ from toolbridge.accounting.tariff import Rates
 from toolbridge.config import ModelConfig, ProviderConfig, RatesConfig
 from toolbridge.core.codec import Target
 from toolbridge.core.stage import Identity
-from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import has_price, pricing, rates_of
+from toolbridge.routing.route import Route
 
 AT = 1_780_000_000.0
 GIVEN = ModelConfig(rates=RatesConfig(1.0, 2.0))

@@ -441,9 +441,9 @@ async def test_a_client_that_leaves_while_the_second_is_tried_closes_its_connect
     ):
         path, body = asked("anthropic", stream=True)
         asking = asyncio.create_task(session.post(here + path, json=body))
-        await asyncio.wait_for(reached.wait(), 10)
+        await asyncio.wait_for(reached.wait(), 20)
         asking.cancel()
-        await asyncio.wait_for(left.wait(), 10)
+        await asyncio.wait_for(left.wait(), 20)
         for _ in range(500):
             if not app.in_flight:
                 break

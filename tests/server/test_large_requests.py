@@ -6,8 +6,8 @@ import weakref
 
 import pytest
 from tests.peers import bridged, line_of, replay
-from tests.resuming import until
 from tests.server.test_messages import body, post
+from tests.waiting import until
 
 from toolbridge.core import json as json_functions
 from toolbridge.routing import loop_turns, sources, translated

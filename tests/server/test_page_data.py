@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
-from tests.key_users import ask, command, create, key, settings, team, until
+from tests.key_users import ask, command, create, key, settings, team
 from tests.peers import Heard, Line, bridged, gateway, line_of, model_server, replay, whole
 from tests.streams import read, reply, scripted, streaming
+from tests.waiting import until
 
 from toolbridge.config import Config
 from toolbridge.server import created_keys, request_feed

@@ -7,8 +7,8 @@ from contextlib import suppress
 import aiohttp
 import pytest
 from tests.peers import bridged
-from tests.resuming import until
 from tests.server.test_messages import TOOL, body, line
+from tests.waiting import until
 
 from toolbridge.routing import attempts
 from toolbridge.server.http_protocol import HttpConnection

@@ -9,7 +9,8 @@ from contextlib import closing, suppress
 import pytest
 from tests.peers import gateway
 from tests.raw_http import connect, read_all
-from tests.resuming import APIS, Asker, paced, until
+from tests.resuming import APIS, Asker, paced
+from tests.waiting import until
 
 from toolbridge.conformance import clients
 

@@ -21,12 +21,12 @@ from toolbridge.core.fold import Fold, collect, without_cut_calls
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Message, Problem
 from toolbridge.history.seals import maker_name
+from toolbridge.policy.answer_stages import AnswerStages
 from toolbridge.policy.rescue import is_unparsed
 from toolbridge.policy.retry import may_retry, wait
 from toolbridge.routing.exchange_trace import ExchangeTrace
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.routing.sources import Batch, HttpSource, Source
-from toolbridge.translate import AnswerStages
 
 __all__ = ["AnswerAttempts", "Batch", "KnownAnswer", "OpenedAnswer", "SendableRequest"]
 

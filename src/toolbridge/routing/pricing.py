@@ -12,7 +12,7 @@ import msgspec
 from toolbridge.core import events as ev
 from toolbridge.core.messages import Message
 from toolbridge.core.stage import Identity, Stage
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 
 if TYPE_CHECKING:
     from toolbridge.accounting.tariff import Rates

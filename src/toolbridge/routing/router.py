@@ -28,9 +28,10 @@ from toolbridge.routing.charge import Asked, InnerCharges
 from toolbridge.routing.counting import ProviderCounts
 from toolbridge.routing.failover import AnswerChain, FindAddresses, OpenAttempts
 from toolbridge.routing.loop_turns import LARGE, in_turns
-from toolbridge.routing.models import ModelRoutes, Route
+from toolbridge.routing.models import ModelRoutes
 from toolbridge.routing.provider_health import ProviderHealth
 from toolbridge.routing.providers import config_for, is_first_party
+from toolbridge.routing.route import Route
 from toolbridge.routing.rules import RuleRoutes
 from toolbridge.routing.sources import ProviderConnections
 from toolbridge.routing.tool_modes import ToolModes, constraint_of
@@ -235,7 +236,7 @@ class Router:
         attaches: bool = False,
         ignored: frozenset[str] = frozenset(),
     ) -> RequestOptions:
-        settings = route.settings
+        settings, tools = route.settings, request.tools
         return RequestOptions(
             thinking=self.config.thinking,
             attaches=attaches,
@@ -244,8 +245,8 @@ class Router:
             dialect=settings.dialect,
             ignored=ignored,
             tool_mode=self.tool_modes.mode(request, route),
-            constraint=constraint_of(route),
-            tagged_calls=self.tool_modes.tags_calls(route),
+            constraint=constraint_of(route) if tools else "",
+            tagged_calls=bool(tools) and self.tool_modes.tags_calls(route),
         )
 
     def _attempts(

@@ -21,7 +21,7 @@ from toolbridge.routing import Router
 from toolbridge.routing.attempts import AnswerAttempts, Batch
 from toolbridge.routing.charge import Asked
 from toolbridge.routing.failover import AnswerChain
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.routing.translated import ClientSide
 from toolbridge.runs.first_tries import FirstTryCounts
 from toolbridge.runs.log import EventLog

@@ -17,7 +17,7 @@ from toolbridge.core.codec import OutputSupport
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject
 from toolbridge.routing import Router
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.runs.artifacts import Artifacts
 from toolbridge.runs.catalog import catalog_of, with_demo
 from toolbridge.runs.first_tries import FirstTryCounts

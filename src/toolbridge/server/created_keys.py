@@ -17,7 +17,7 @@ from toolbridge.state_dir import state_dir
 from toolbridge.store import StoreUnavailable
 from toolbridge.store.engines import Engines
 from toolbridge.store.keys import KeyRecord, KeyStore, fits, id_of
-from toolbridge.store.notices import notice
+from toolbridge.store.notices import notice, worker_notices
 from toolbridge.store_settings import remedy
 
 _PAUSE = 1.0
@@ -87,11 +87,12 @@ class CreatedKeys:
             await self._read(store)
         except StoreUnavailable as error:
             if not self._trouble:
-                notice(f"the keys cannot be read: {error}; the last known keys stay valid")
+                text = f"the keys cannot be read: {error}; the last known keys stay valid"
+                worker_notices.report("keys", text, fault=True)
             self._trouble = str(error)
             return
         if self._trouble and not store.local:
-            notice("the keys are read again")
+            worker_notices.report("keys", "the keys are read again", fault=False)
         self._trouble = ""
 
     async def _read(self, store: KeyStore) -> None:

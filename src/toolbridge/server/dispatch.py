@@ -76,6 +76,10 @@ class Dispatcher:
             await self._app.stop()
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
+        if (team := self._app.team) is not None:
+            from toolbridge.server.own_requests import OwnRequests
+
+            await team.open(OwnRequests(lambda: self._app))
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self._app.stop()

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import msgspec
 
 from toolbridge.core.caller import owner_of
-from toolbridge.core.messages import Call, Text, Thinking
+from toolbridge.core.messages import Call, Message, Part, Text, Thinking
 from toolbridge.routing.exchange_trace import ExchangeTrace
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.routing.router import TokenCount
 from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.http import HttpExchange
@@ -61,11 +61,9 @@ class KeptRequest:
         self.duration = time.monotonic() - self.entry.started
         self.entry.on_end = None
         if (message := self.entry.message) is not None:
-            content = tuple([part for part in message.content if isinstance(part, _KEPT)])
-            self._answer_size = sum(map(_size_of, content))
-            self.entry.message = msgspec.structs.replace(
-                message, content=content, alternatives=(), logprobs=(), envelope=None
-            )
+            self.entry.message = message = _without_media(message)
+            for part in message.content:
+                self._answer_size += _size_of(part)
         on_finish, self.on_finish = self.on_finish, None
         if on_finish is not None:
             on_finish(self)
@@ -90,10 +88,21 @@ class KeptRequest:
         return size
 
 
-def _size_of(part: Text | Thinking | Call) -> int:
+def _without_media(message: Message) -> Message:
+    """Return the parts of `message` that are kept."""
+    content = tuple([part for part in message.content if isinstance(part, _KEPT)])
+    rest = message.alternatives or message.logprobs or message.envelope
+    if len(content) == len(message.content) and not rest:
+        return message
+    return msgspec.structs.replace(
+        message, content=content, alternatives=(), logprobs=(), envelope=None
+    )
+
+
+def _size_of(part: Part) -> int:
     if isinstance(part, Call):
         return len(part.raw) + len(msgspec.json.encode(part.arguments))
-    return len(part.text)
+    return len(part.text) if isinstance(part, Text | Thinking) else 0
 
 
 class KeptRequests:
@@ -104,6 +113,7 @@ class KeptRequests:
         self._seed = seed
         """The seed of every answer's ids in a replay; otherwise each answer has its own."""
         self._kept: deque[KeptRequest] = deque()
+        self._sizes: deque[int] = deque()
         self._size = 0
 
     def begin(
@@ -120,14 +130,16 @@ class KeptRequests:
         return kept
 
     def add(self, kept: KeptRequest) -> None:
+        size = kept.size
         self._kept.append(kept)
-        self._size += kept.size
+        self._sizes.append(size)
+        self._size += size
         while self._kept and (self._size > self._limit or len(self._kept) > MOST):
-            self._size -= self._kept.popleft().size
+            self._kept.popleft()
+            self._size -= self._sizes.popleft()
 
-    def find(self, id: str, caller: str) -> KeptRequest | None:
-        """Return a request of the caller by its id, or the newest one for `last`."""
-        owner = owner_of(caller)
+    def find(self, id: str, owner: str) -> KeptRequest | None:
+        """Return a request of an owner by its id, or the newest one for `last`."""
         for kept in reversed(self._kept):
             if kept.owner == owner and id in {kept.id, "last"}:
                 return kept

@@ -4,8 +4,8 @@ import re
 
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Request
-from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import has_price
+from toolbridge.routing.route import Route
 from toolbridge.server.http import IncomingRequest
 from toolbridge.server.request_log import Entry
 

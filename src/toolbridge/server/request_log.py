@@ -9,6 +9,7 @@ change any answer.
 import re
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TextIO
 
 from toolbridge.accounting.limits_of_keys import nanos
@@ -16,7 +17,7 @@ from toolbridge.core.fold import without_cut_calls
 from toolbridge.core.json import Json, dumps
 from toolbridge.core.masking import without_quotes
 from toolbridge.core.messages import HealingReport, Loss, Message
-from toolbridge.core.redaction import Redactor
+from toolbridge.core.redaction import Redactor, is_secret_name
 from toolbridge.store.ledger import LedgerRow
 from toolbridge.store.log_output import LogOutput, standard_error
 
@@ -32,6 +33,10 @@ _ROW_FIELDS = (
 """The fields of an entry that a row of the ledger has."""
 _MOST = 20
 """Items of one list in a line."""
+_OWN = frozenset({"time", "request.id"})
+"""The fields whose texts the gateway makes, new ones for each request."""
+_MOST_PLAIN = 1000
+"""Fields in memory that are written as they are: models, paths and clients repeat."""
 
 
 class Entry:
@@ -68,7 +73,8 @@ class Entry:
 
     def note(self, **fields: Json) -> None:
         """Set fields; a double underscore in a name stands for a dot."""
-        self.fields.update({name.replace("__", "."): value for name, value in fields.items()})
+        for name, value in fields.items():
+            self.fields[name.replace("__", ".")] = value
 
     def note_first_token(self) -> None:
         """Record the time to first token."""
@@ -207,15 +213,46 @@ class RequestLog:
             style == "pretty" or (style == "auto" and _is_terminal(self._out.out))
         )
         self._style = "pretty" if pretty else "json"
+        self._plain: set[tuple[str, str]] = set()
 
     def write(self, line: dict[str, Json]) -> None:
         if not self.writes or self._out is None:
+            return
+        if self._style == "json" and self._is_plain(line):
+            self._out.write(f"{dumps(line)}\n")
             return
         bounded: dict[str, Json] = {name: _bounded(value) for name, value in line.items()}
         text = self._redactor.text(_pretty(bounded) if self._style == "pretty" else dumps(bounded))
         # Text from a client must not add lines to the log, nor control the terminal.
         text = _CONTROLS.sub(_escape if self._style == "json" else "?", text)
         self._out.write(text + "\n")
+
+    def _is_plain(self, line: dict[str, Json]) -> bool:
+        """Whether nothing in `line` is shortened, masked or escaped."""
+        plain = self._plain
+        for name, value in line.items():
+            if isinstance(value, str):
+                if (name, value) not in plain and not self._is_plain_text(name, value):
+                    return False
+            elif isinstance(value, list):
+                if len(value) > _MOST:
+                    return False
+                for item in value:
+                    if not isinstance(item, str) or not self._is_plain_text(name, item):
+                        return False
+        return True
+
+    def _is_plain_text(self, name: str, text: str) -> bool:
+        if name in _OWN or (name, text) in self._plain:
+            return True
+        if len(text) > _LONGEST or not text.isprintable() or is_secret_name(name):
+            return False
+        if not self._redactor.is_plain(text):
+            return False
+        if len(self._plain) >= _MOST_PLAIN:
+            self._plain.clear()
+        self._plain.add((name, text))
+        return True
 
 
 def _is_terminal(out: TextIO) -> bool:
@@ -252,5 +289,9 @@ def _pretty(line: dict[str, Json]) -> str:
 
 def stamp(at: float) -> str:
     """Return a time as ISO 8601 in UTC, with milliseconds."""
-    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at))
-    return f"{whole}.{int(at % 1 * 1000):03d}Z"
+    return f"{_whole_second(int(at))}.{int(at % 1 * 1000):03d}Z"
+
+
+@lru_cache(maxsize=16)
+def _whole_second(at: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at))

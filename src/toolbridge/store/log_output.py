@@ -8,6 +8,7 @@ written as soon as there is room again.
 
 import os
 import select
+import stat
 import sys
 from contextlib import suppress
 from typing import TextIO
@@ -27,6 +28,8 @@ class LogOutput:
         self._dropped = 0
         self._fd = _descriptor(out)
         self._piece = max(_PIECE, getattr(select, "PIPE_BUF", _PIECE))
+        self._is_file = _is_file(self._fd)
+        """Whether a write never has to wait for a reader."""
 
     def write(self, text: str) -> None:
         """Write whole lines, now or when there is room; never block and never raise."""
@@ -38,7 +41,8 @@ class LogOutput:
                 self.out.flush()
                 return
             data = text.encode("utf-8", "backslashreplace")
-            self._empty()
+            if self._waiting:
+                self._empty()
             if self._dropped and not self._waiting:
                 data = self._count() + data
             if len(self._waiting) + len(data) > MOST_WAITING:
@@ -55,7 +59,7 @@ class LogOutput:
     def _empty(self) -> None:
         """Write as much as there is room for."""
         try:
-            while self._waiting and _has_room(self._fd):
+            while self._waiting and (self._is_file or _has_room(self._fd)):
                 del self._waiting[: os.write(self._fd, self._waiting[: self._piece])]  # type: ignore[arg-type]
         except BlockingIOError:
             return  # another writer has filled the pipe
@@ -86,6 +90,13 @@ def _descriptor(out: TextIO) -> int | None:
         return out.fileno()
     except (OSError, ValueError, AttributeError):  # in memory, or closed
         return None
+
+
+def _is_file(fd: int | None) -> bool:
+    try:
+        return fd is not None and stat.S_ISREG(os.fstat(fd).st_mode)
+    except OSError:  # closed
+        return False
 
 
 def _has_room(fd: int | None) -> bool:

@@ -147,12 +147,11 @@ class WireResponse:
 
     # ── called by the reader ─────────────────────────────────────────────────
 
-    async def head(self) -> None:
-        """Wait for status and headers."""
-        while not self.status:
-            if self._failure is not None:
-                raise self._failure
-            await self._waiting()
+    def progress(self) -> asyncio.Future[None]:
+        """Return what the next delivery sets, until there is a status; raise a failure."""
+        if self._failure is not None:
+            raise self._failure
+        return self._waiting()
 
     async def read(self) -> bytes:
         """Return the next bytes of the body, empty at its end."""
