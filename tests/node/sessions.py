@@ -40,12 +40,16 @@ class CountingFunding:
         self.tokens: dict[str, int] = {}
         """Tokens that each job has delivered."""
         self.error: ToolbridgeError | None = None
-        self.pause = 0.0
+        self.asked = 0
+        self.paid = asyncio.Event()
+        """Payments wait for it."""
+        self.paid.set()
         self.others: list[Host] = []
         """Hosts to go to when the first is not there."""
 
     async def open(self):
-        await asyncio.sleep(self.pause)
+        self.asked += 1
+        await self.paid.wait()
         if self.error:
             raise self.error
         self.opened.append(Job(str(next(self.numbers)), self.host, "repo:file", **self.job))

@@ -57,7 +57,7 @@ def table(chain, network) -> dict:
 
 def toml(table: dict) -> str:
     lines = [f"{k} = {v}" if isinstance(v, int) else f'{k} = "{v}"' for k, v in table.items()]
-    waits = "waits = { connect = 1, init = 0.4, first = 0.4, next = 0.3, grace = 0.2, pay = 2 }"
+    waits = "waits = { connect = 1, init = 3, first = 3, next = 3, grace = 0.2, pay = 3 }"
     return "\n".join(['[providers.mine]\napi = "node"\n[providers.mine.node]', *lines, waits])
 
 

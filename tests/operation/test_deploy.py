@@ -301,7 +301,7 @@ async def test_three_gateways_behind_nginx_are_replaced_one_after_the_other(tmp_
     from contextlib import AsyncExitStack
 
     async with models("m") as [(_, server)], AsyncExitStack() as stack:
-        config_text = config_for(server, "drain_delay = 1.0", 'log = "off"')
+        config_text = config_for(server, "drain_delay = 3.0", 'log = "off"')
         gateways = [
             await stack.enter_async_context(gateway_process(tmp_path / name, config_text))
             for name in "abc"

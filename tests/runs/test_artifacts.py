@@ -49,7 +49,7 @@ async def record(artifacts, run=RUN, events=EVENTS, **metrics):
         files.frame(n, event, data)
     files.tool({"id": "T1", "name": "places.search", "arguments": {"api_key": "sk_live_1"}})
     files.finish({"answer": "", "token": "abc"}, metrics)
-    assert await artifacts.settled()
+    assert await artifacts.settled(60)
     return files
 
 

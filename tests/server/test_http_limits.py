@@ -127,7 +127,7 @@ async def test_a_connection_beyond_the_limit_is_told_so_and_closed():
 
 
 async def test_two_hundred_connections_against_a_small_limit_leave_the_server_well():
-    async with gateway(limited(max_connections=20, head_timeout=1.0)) as (url, _):
+    async with gateway(limited(max_connections=20, head_timeout=3.0)) as (url, _):
         lines = [await connect(url) for _ in range(200)]
         ended = await asyncio.gather(*(read_all(reader, 20) for reader, _ in lines))
         for _, writer in lines:
@@ -331,13 +331,13 @@ async def test_a_long_answer_is_given_time_for_as_long_as_the_client_reads_it(re
 
     body = BODY.replace(b"demo", b"tiny")
     data = HEAD + b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(body) + body
-    async with bridged(chat, http=HttpConfig(body_timeout=1.5)) as (url, _, app):
+    async with bridged(chat, http=HttpConfig(body_timeout=4 if reads else 1.5)) as (url, _, app):
         reader, writer = await connect(url)
         writer.write(data)
         found = await reader.readuntil(b"\r\n\r\n")
         while reads and (piece := await reader.read(200_000)):
             found += piece
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.12)  # all together, longer than the limit
         if not reads:
             await asyncio.sleep(4)
         found += await read_all(reader)

@@ -146,6 +146,18 @@ async def test_a_body_without_a_length_ends_with_the_connection(wire):
     assert provider.opened == 2
 
 
+async def test_the_end_of_the_connection_wakes_the_reader_of_a_body_without_a_length():
+    provider = Provider(b"HTTP/1.1 200 OK\r\n\r\nabc", close=True, hold=True)
+    async with listening(provider) as url, Upstream() as upstream:
+        incoming = await upstream.ask("POST", url, provider="there")
+        assert await incoming.read() == b"abc"
+        reading = asyncio.create_task(incoming.read())
+        await asyncio.sleep(0)  # the reader waits before the provider closes
+        provider.release.set()
+        assert await asyncio.wait_for(reading, 30) == b""
+        await incoming.release()
+
+
 async def test_the_request_is_what_was_asked_for():
     provider = Provider(sized(b""))
     async with listening(provider) as url, Upstream() as upstream:
@@ -251,34 +263,55 @@ async def test_a_server_that_accepts_no_connection_is_a_timeout_of_its_own(monke
             await ask(upstream, "http://127.0.0.1:1/", waits=(0.02, 5.0))
 
 
+class Flood(Provider):
+    """Sends a body of zeros for as long as the reader takes them."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.sent = 0
+
+    async def __call__(self, reader, writer) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % self.size)
+        try:
+            while self.sent < self.size:
+                writer.write(bytes(65536))
+                await writer.drain()
+                self.sent += 65536
+        except ConnectionError:
+            self.closed.set()
+        writer.close()
+
+    async def stopped(self) -> int:
+        """Wait until nothing more can be sent; return what was sent."""
+        still, last = 0, -1
+        while still < 20:
+            await asyncio.sleep(0.005)
+            still, last = (still + 1 if self.sent == last else 0), self.sent
+        return last
+
+
 async def test_a_slow_reader_stops_the_provider():
-    flood = 64 * 1024 * 1024
-    sent = 0
-
-    class Flood(Provider):
-        async def __call__(self, reader, writer):
-            nonlocal sent
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % flood)
-            try:
-                while sent < flood:
-                    writer.write(bytes(65536))
-                    await writer.drain()
-                    sent += 65536
-            except ConnectionError:
-                self.closed.set()
-            writer.close()
-
-    provider = Flood()
+    provider = Flood(64 * 1024 * 1024)
     async with listening(provider) as url, Upstream() as upstream:
         incoming = await upstream.ask("POST", url, provider="there")
-        still, last = 0, -1
-        while still < 20:  # until the provider cannot send more
-            await asyncio.sleep(0.005)
-            still, last = (still + 1 if sent == last else 0), sent
-        assert sent < 16 * 1024 * 1024
+        assert await provider.stopped() < 16 * 1024 * 1024
+        assert not provider.closed.is_set()  # it waits; it was not sent away
         incoming.abort()
         await asyncio.wait_for(provider.closed.wait(), 30)
+
+
+async def test_a_provider_that_was_stopped_goes_on_when_the_reader_does():
+    provider = Flood(24 * 1024 * 1024)
+    async with listening(provider) as url, Upstream() as upstream:
+        incoming = await upstream.ask("POST", url, provider="there")
+        await provider.stopped()
+        size = 0
+        while piece := await asyncio.wait_for(incoming.read(), 30):
+            size += len(piece)
+        await incoming.release()
+    assert size == provider.size
 
 
 async def test_a_compressed_flood_is_read_in_bounded_pieces():

@@ -197,7 +197,7 @@ class HttpExchange(IncomingRequest):
         if self.channel.paused:  # the client has not read the responses before it
             await self.channel.drained(bounded=True)
         every = {"content-type": "application/json", "content-length": str(len(body))}
-        self._begin(status, {**every, **(headers or {})})
+        self._begin(status, {**every, **headers} if headers else every)
         await self.finish(body)
 
 

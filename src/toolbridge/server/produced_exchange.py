@@ -62,6 +62,8 @@ class ProducedExchange(HttpExchange):
         if self.on_first is not None and self._log.first:
             called, self.on_first = self.on_first, None
             await called(self._log.first)
+        if self._log.holds_back:
+            await self._log.flush()
         await self._log.settle()
         await self._wait_for_readers()
 
