@@ -98,7 +98,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._state.connections.discard(self)
-        self._deadline.stop()
+        self._deadline.end()
         self._closing = True
         self.resume_writing()
         self._leave()

@@ -16,6 +16,8 @@ _OF_CONNECTION = frozenset({"connection", "content-length", "transfer-encoding",
 class ProducedExchange(HttpExchange):
     """A request whose response is written to a log instead of a connection."""
 
+    may_push = False  # the log may wait for its store
+
     def __init__(self, first: HttpExchange, body: bytes, log: AnswerLog, api: str) -> None:
         """Continue the request of `first`, whose body was read."""
         super().__init__(first.head, first.channel)
