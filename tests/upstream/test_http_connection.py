@@ -31,9 +31,12 @@ def chunks(body: bytes, size: int = 7, trailer: bytes = b"") -> bytes:
 
 
 class Provider:
-    """Sends the same bytes for every request, in the given pieces."""
+    """Sends the same bytes for every request, in the given pieces; `later` when released."""
 
-    def __init__(self, *pieces: bytes, close: bool = False, hold: bool = False) -> None:
+    def __init__(
+        self, *pieces: bytes, close: bool = False, hold: bool = False, later: bytes = b""
+    ) -> None:
+        self.later = later
         self.pieces = pieces
         self.close = close
         self.hold = hold
@@ -58,6 +61,7 @@ class Provider:
                     await asyncio.sleep(0)
                 if self.hold:
                     await self.release.wait()
+                    writer.write(self.later)
                 if self.close:
                     break
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -471,3 +475,49 @@ async def test_an_address_that_does_not_answer_costs_a_quarter_of_a_second(monke
         port = int(url.split(":")[2].split("/")[0])
         found = await http_pool.open_first([(2, ("127.0.0.9", 1)), (2, ("127.0.0.1", port))])
         found.close()
+
+
+# ── pushed deliveries ────────────────────────────────────────────────────────
+
+PUSHED = [b"6\r\nsecond\r\n", b"5\r\nthird\r\n", b"6\r\nfourth\r\n0\r\n\r\n"]
+
+
+@asynccontextmanager
+async def pushed(monkeypatch):
+    """Yield an answer after its first bytes; the rest arrives in deliveries without a pause."""
+    deliver = http_connection.ProviderConnection.data_received
+
+    def in_parts(self, data):  # uvloop does so when more has arrived than its buffer holds
+        pieces = PUSHED if data == b"".join(PUSHED) else [data]
+        for piece in pieces:
+            deliver(self, piece)
+
+    monkeypatch.setattr(http_connection.ProviderConnection, "data_received", in_parts)
+    provider = Provider(CHUNKED + b"5\r\nfirst\r\n", hold=True, later=b"".join(PUSHED))
+    async with listening(provider) as url, Upstream() as upstream:
+        incoming = await upstream.ask("POST", url, provider="there", body=b"{}")
+        assert await incoming.read() == b"first"
+        asyncio.get_running_loop().call_later(0.01, provider.release.set)
+        yield incoming
+        await incoming.release()
+
+
+async def test_what_comes_after_a_sink_has_had_enough_is_for_the_reader(monkeypatch):
+    taken = []
+    async with pushed(monkeypatch) as incoming:
+        assert await incoming.push(lambda piece: taken.append(piece) or False)
+        rest = await incoming.read_whole()
+    assert (taken, rest) == ([b"second"], b"thirdfourth")
+
+
+async def test_a_failing_sink_fails_in_the_task_that_pushes_and_not_in_the_event_loop(monkeypatch):
+    def fail(_):
+        raise ZeroDivisionError
+
+    lost = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
+    async with pushed(monkeypatch) as incoming:
+        with pytest.raises(ZeroDivisionError):
+            await incoming.push(fail)
+        assert await incoming.read_whole() == b"thirdfourth"
+    assert lost == []

@@ -360,20 +360,7 @@ class HttpSource:
         if self._incoming is None or self._begun is not None:
             return False
         feed = self._decoder.feed
-        failures: list[ToolbridgeError] = []
-
-        def sink(piece: bytes) -> bool:
-            try:
-                batch = feed(piece)
-            except ToolbridgeError as error:
-                failures.append(error)
-                return False
-            return not batch or take(batch)
-
-        pushed = await self._incoming.push(sink)
-        if failures:
-            raise failures[0]
-        return pushed
+        return await self._incoming.push(lambda piece: not (batch := feed(piece)) or take(batch))
 
     def _check_beginning(self, incoming: Incoming, piece: bytes) -> None:
         self._begun = begun = (self._begun or b"") + piece

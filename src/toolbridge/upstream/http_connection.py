@@ -55,6 +55,7 @@ class WireResponse:
         self.paused = False
         self._waiter: asyncio.Future[None] | None = None
         self._sink: PushSink | None = None
+        self._push_failure: Exception | None = None
         self.waits_since = 0.0
         self._failure: Failure | None = None
         self.inflating: BodyInflater | None = None
@@ -107,13 +108,23 @@ class WireResponse:
     def delivered(self) -> None:
         """Wake the reader after one delivery of the network has been parsed, or use its sink."""
         if self._sink is not None and not self.done:
-            if self._pieces and not self._sink(self._taken()):
-                self._wake()
+            if self._pieces:
+                self._pour(self._sink)
         elif self._waiter is not None and self.status:
             self._wake()
         elif self.size > HIGH_WATER and not self.paused and not self.done:
             self.paused = True
             self._connection.transport.pause_reading()
+
+    def _pour(self, sink: PushSink) -> None:
+        try:
+            if sink(self._taken()):
+                return
+        except Exception as error:  # belongs to the task that waits in `push`
+            self._push_failure = error
+        # A loop may deliver again before the task runs; those bytes are for the reader.
+        self._sink = None
+        self._wake()
 
     def closed(self, error: Exception | None) -> None:
         """Take note that the connection is gone."""
@@ -174,6 +185,7 @@ class WireResponse:
         """Pass each delivery to `sink` as it arrives, without waking the reader.
 
         Return when `sink` has returned False and when the body has ended; at once if bytes wait.
+        Raise what `sink` raises.
         """
         if self._pieces or self.done:
             return
@@ -182,6 +194,8 @@ class WireResponse:
             await self._waiting()
         finally:
             self._sink = None
+        if self._push_failure is not None:
+            raise self._push_failure
 
     def _taken(self) -> bytes:
         """Return the bytes that wait for the reader, and forget them."""
