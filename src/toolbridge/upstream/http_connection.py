@@ -120,7 +120,7 @@ class WireResponse:
         try:
             if sink(self._taken()):
                 return
-        except Exception as error:  # belongs to the task that waits in `push`
+        except Exception as error:  # noqa: BLE001 raised in the task that waits in `push`
             self._push_failure = error
         # A loop may deliver again before the task runs; those bytes are for the reader.
         self._sink = None
