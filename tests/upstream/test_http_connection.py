@@ -446,3 +446,19 @@ async def test_an_address_that_does_not_answer_costs_a_quarter_of_a_second(monke
         port = int(url.split(":")[2].split("/")[0])
         found = await http_pool.open_first([(2, ("127.0.0.9", 1)), (2, ("127.0.0.1", port))])
         found.close()
+
+
+async def test_a_sink_that_has_refused_gets_nothing_more_before_its_reader_runs():
+    loop = asyncio.get_running_loop()
+    connection = http_connection.ProviderConnection(loop, lambda _: None, lambda _: None)
+    response = http_connection.WireResponse(connection, 10.0, bodiless=False)
+    response.status = 200
+    got = []
+    pushing = asyncio.create_task(response.push(lambda piece: bool(got.append(piece))))
+    await asyncio.sleep(0)
+    for piece in (b"one", b"two", b"three"):
+        response.on_body(piece)
+        response.delivered()
+    await pushing
+    assert got == [b"one"]
+    assert await response.read() == b"twothree"

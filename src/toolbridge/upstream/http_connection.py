@@ -108,6 +108,7 @@ class WireResponse:
         """Wake the reader after one delivery of the network has been parsed, or use its sink."""
         if self._sink is not None and not self.done:
             if self._pieces and not self._sink(self._taken()):
+                self._sink = None  # what arrives before the reader runs waits for it
                 self._wake()
         elif self._waiter is not None and self.status:
             self._wake()
