@@ -18,7 +18,7 @@ from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Request, Tool
 from toolbridge.core.stage import Pipe, Stage, StageChain
-from toolbridge.core.steps import Steps, steps_of, stepwise
+from toolbridge.core.steps import EVERY, Steps, steps_of, stepwise
 from toolbridge.dialects.dialect import ReadStream
 from toolbridge.dialects.gate import ThoughtGate
 from toolbridge.dialects.stage import DialectStage
@@ -143,6 +143,7 @@ def plan(
 
     Without a codec (the embedded demo model) the target reads the `Request` itself.
     """
+    pause = (None,) if len(request.turns) >= EVERY else ()
     wanted, decided = _decided(request, codec, target, options)
     if codec is None:
         losses = join_losses(name_losses(decided, request, _field_names(request.origin)))
@@ -152,7 +153,7 @@ def plan(
         wanted, untold = native_tools(wanted, codec, target)
         wanted = announce(wanted, codec.name)
     wanted, foreign = _without_foreign(wanted, codec, target)
-    yield
+    yield from pause
     target = with_levels(target, codec.name)
     prepared = yield from prepare.steps(
         wanted,
@@ -162,14 +163,14 @@ def plan(
         heal=None if codec.name == "anthropic" else heal_past_call,
         same_api=codec.name == wanted.origin,
     )
-    yield
+    yield from pause
     mode = options.tool_mode
     if mode == "native" and not target.can("tools"):
         mode = "prompt"
     told = tell_tools(prepared.request, target, mode, options)
     limited, lowered = _limited(told.request, target, options.prompt_tokens)
     outgoing = yield from steps_of(codec.encode_request, limited, target)
-    yield
+    yield from pause
     lost = (
         ((*decided, *untold), request),
         (foreign, None),

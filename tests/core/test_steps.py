@@ -9,7 +9,7 @@ from tests.properties.test_tool_schemas import APIS
 from toolbridge import codecs
 from toolbridge.core.codec import Target
 from toolbridge.core.errors import MalformedRequest
-from toolbridge.core.steps import finish, steps_of, stepwise
+from toolbridge.core.steps import EVERY, finish, steps_of, stepwise
 from toolbridge.translate import RequestOptions, plan
 
 TARGETS = (*APIS, "bedrock")
@@ -52,26 +52,41 @@ def test_an_error_ends_the_steps():
         finish(total.steps([1, "2"]))
 
 
+def conversation(api, times):
+    """Return a body of the API whose messages are repeated."""
+    messages = next(name for name in ("messages", "input", "contents") if name in BODIES[api])
+    return json.dumps(BODIES[api] | {messages: BODIES[api][messages] * times}).encode()
+
+
 @pytest.mark.parametrize("api", APIS)
-def test_a_request_pauses_for_each_message_and_each_pass(api):
-    body = json.dumps(BODIES[api]).encode()
+def test_a_long_request_pauses_after_some_messages_and_after_each_pass(api):
+    body = conversation(api, 20)
     codec = codecs.load(api)
     request, pauses = counted(codec.decode_request.steps(body, model="m"))
-    assert pauses >= len(request.turns)
+    assert pauses >= len(request.turns) // EVERY
     assert request == codec.decode_request(body, model="m")
     for target in TARGETS:
         encoder = codecs.load_target(target)
         given = (request, encoder, Target(model="m"), RequestOptions())
         ready, pauses = counted(plan.steps(*given))
-        assert pauses >= len(ready.request.turns) + 4
+        assert pauses >= len(ready.request.turns) // EVERY + 4
         assert ready.outgoing == plan(*given).outgoing
 
 
 def test_a_malformed_message_is_reported_when_its_step_is_taken():
-    messages = [{"role": "user", "content": "hi"}, {"role": "user", "content": 1}]
+    messages = [{"role": "user", "content": "hi"}] * EVERY + [{"role": "user", "content": 1}]
     body = json.dumps({"model": "m", "max_tokens": 1, "messages": messages}).encode()
     steps = codecs.load("anthropic").decode_request.steps(body)
     next(steps)
     with pytest.raises(MalformedRequest) as failed:
         next(steps)
-    assert failed.value.problem.where == "messages.1.content"
+    assert failed.value.problem.where == f"messages.{EVERY}.content"
+
+
+def test_a_short_request_takes_one_step():
+    messages = [{"role": "user", "content": "hi"}]
+    body = json.dumps({"model": "m", "max_tokens": 1, "messages": messages}).encode()
+    request, pauses = counted(codecs.load("anthropic").decode_request.steps(body))
+    assert pauses == 0
+    given = (request, codecs.load("ollama"), Target(model="m"), RequestOptions())
+    assert counted(plan.steps(*given))[1] == 0

@@ -34,7 +34,7 @@ from toolbridge.core.server_tool_text import server_text
 from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.shared_tools import once_per_list
 from toolbridge.core.shared_turns import once_per_turn
-from toolbridge.core.steps import Steps, stepwise
+from toolbridge.core.steps import EVERY, Steps, stepwise
 
 SimpleRule: TypeAlias = Literal["words4", "chars4"]
 
@@ -110,9 +110,10 @@ def estimate_request(request: Request, *, family: str = "") -> Steps[int]:
     tokens = float(kind.start)
     for text in request.system:
         tokens += _text_tokens(text.text, kind)
-    for turn in request.turns:
+    for number, turn in enumerate(request.turns):
         tokens += _turn_tokens(turn, family)
-        yield
+        if number % EVERY == EVERY - 1:
+            yield
     if request.tools:
         tokens += kind.tools + _tools_tokens(request.tools, kind)
     if request.output and request.output.schema:

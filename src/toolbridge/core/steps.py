@@ -13,6 +13,10 @@ from typing import Generic, ParamSpec, TypeAlias, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
+EVERY = 8
+"""Messages between two pauses. A conversation of fewer messages has none, because a pause resumes
+every generator around it."""
+
 Steps: TypeAlias = Generator[None, None, T]
 """A computation that pauses at each `yield` and returns its result."""
 

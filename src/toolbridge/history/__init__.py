@@ -23,7 +23,7 @@ from toolbridge.core.messages import (
     Text,
     Turn,
 )
-from toolbridge.core.steps import Steps, stepwise
+from toolbridge.core.steps import EVERY, Steps, stepwise
 from toolbridge.history import roles
 from toolbridge.history.call_links import link
 from toolbridge.history.empty import without_empty_text
@@ -63,6 +63,7 @@ def prepare(
     order and messages of the same role stay separate.
     """
     losses: list[Loss] = []
+    pause = (None,) if len(request.turns) >= EVERY else ()
     kinds = kinds_of(request.turns)
     if not same_api and Foreign in kinds:
         request = with_readable_parts(request)
@@ -73,25 +74,25 @@ def prepare(
         if not rules.pairs:
             order = "loose"
         links = link(turns)
-        yield
+        yield from pause
         past = heal_past_calls(request, links, heal, losses) if heal else PastCalls()
-        yield
+        yield from pause
         turns = settle(turns, links, past, losses, "calls" if sequential else order)
-        yield
+        yield from pause
         turns = one_at_a_time(turns) if sequential else turns
     if not rules.empty_text:
         turns, system = without_empty_text(turns, system)
-    yield
+    yield from pause
     if not rules.system_in_place:
         turns = roles.fold_system(turns, losses)
     if rules.alternate:
         # Anthropic merges consecutive messages of one role itself, so its clients may send them.
         turns = roles.begin_with_user(turns if same_api else roles.merge(turns))
     turns = roles.finish(turns, request.turns, rules, losses)
-    yield
+    yield from pause
     if has_calls:
         turns = legal_ids(turns, rules)
-        yield
+        yield from pause
     request = _with_turns(request, tuple(turns), system)
     if not (request.tools or request.tool_choice.names or has_calls or Reference in kinds):
         return Prepared(request, tuple(losses), {})

@@ -15,7 +15,7 @@ from toolbridge.codecs.anthropic.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import OutputFormat, Request, Sampling, Think
-from toolbridge.core.steps import Steps, stepwise
+from toolbridge.core.steps import EVERY, Steps, stepwise
 from toolbridge.wire import shapes as wire
 
 _bodies = msgspec.json.Decoder(shapes.Body)
@@ -38,7 +38,8 @@ def decode_request(
     turns = TurnDecoder(len(asked.messages or ()))
     for number, message in enumerate(asked.messages or ()):
         turns.add(number, message)
-        yield
+        if number % EVERY == EVERY - 1:
+            yield
     extra = wire.leftovers(body, shapes.Body)
     return Request(
         model=model or asked.model,

@@ -11,7 +11,7 @@ from toolbridge.core.codec import Lose, Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Request, Sampling, ToolChoice
 from toolbridge.core.shared_fields import carry
-from toolbridge.core.steps import Steps, stepwise
+from toolbridge.core.steps import EVERY, Steps, stepwise
 
 PATH = "/v1/messages"
 VERSION = "2023-06-01"
@@ -92,7 +92,8 @@ def _encode_messages(request: Request, lose: Lose) -> Steps[list[Json]]:
     messages: list[Json] = []
     for number, turn in enumerate(request.turns):
         messages += encoder.encode(number, turn)
-        yield
+        if number % EVERY == EVERY - 1:
+            yield
     return messages
 
 

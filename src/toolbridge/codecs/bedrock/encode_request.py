@@ -10,7 +10,7 @@ from toolbridge.core.codec import Lose, Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Request, Sampling
 from toolbridge.core.shared_fields import carry
-from toolbridge.core.steps import Steps, stepwise
+from toolbridge.core.steps import EVERY, Steps, stepwise
 from toolbridge.wire.url_path import quote_segment
 
 _EXTRA = "additionalModelRequestFields"
@@ -30,7 +30,8 @@ def encode_request(request: Request, target: Target) -> Steps[Outgoing]:
     messages: list[Json] = []
     for number, turn in enumerate(request.turns):
         messages += turns.encode(number, turn)
-        yield
+        if number % EVERY == EVERY - 1:
+            yield
     body: JsonObject = {"messages": messages}
     if request.system:
         body["system"] = _encode_system(request, quirks)

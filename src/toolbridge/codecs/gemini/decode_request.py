@@ -16,7 +16,7 @@ from toolbridge.codecs.gemini.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject, text_of
 from toolbridge.core.messages import MAX_ANSWERS, OutputFormat, Request, Sampling, Turn
-from toolbridge.core.steps import Steps, stepwise
+from toolbridge.core.steps import EVERY, Steps, stepwise
 from toolbridge.wire import shapes as wire
 
 _objects = msgspec.json.Decoder(wire.AnyObject)
@@ -91,7 +91,8 @@ def _decode_contents(
     turns = TurnDecoder()
     for number, content in enumerate(contents):
         turns.add(number, content)
-        yield
+        if number % EVERY == EVERY - 1:
+            yield
     return turns.turns
 
 

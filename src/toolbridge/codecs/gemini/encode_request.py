@@ -19,7 +19,7 @@ from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Request, Sampling
 from toolbridge.core.shared_fields import carry
 from toolbridge.core.source import own_words
-from toolbridge.core.steps import Steps, stepwise
+from toolbridge.core.steps import EVERY, Steps, stepwise
 from toolbridge.wire.url_path import quote_path
 
 VERSION = "/v1beta"
@@ -102,7 +102,8 @@ class _RequestEncoder:
         contents: list[Json] = []
         for number, turn in enumerate(self._request.turns):
             contents += encoder.encode(number, turn)
-            yield
+            if number % EVERY == EVERY - 1:
+                yield
         return contents
 
     def _config(self, *, any_function: bool) -> JsonObject:

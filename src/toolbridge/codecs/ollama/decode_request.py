@@ -14,7 +14,7 @@ from toolbridge.codecs.ollama.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject, dumps
 from toolbridge.core.messages import OutputFormat, Request, Sampling
-from toolbridge.core.steps import Steps, stepwise
+from toolbridge.core.steps import EVERY, Steps, stepwise
 from toolbridge.wire import shapes as wire
 
 _chats = msgspec.json.Decoder(shapes.ChatBody)
@@ -33,7 +33,8 @@ def decode_request(
     turns = TurnDecoder()
     for number, message in enumerate(asked.messages or ()):
         turns.add(number, message)
-        yield
+        if number % EVERY == EVERY - 1:
+            yield
     extra = decode_extra(asked)
     for name, rest in wire.rest(body, shapes.ChatBody).items():
         before = extra.get(name)

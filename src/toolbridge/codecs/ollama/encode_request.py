@@ -17,7 +17,7 @@ from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Request
 from toolbridge.core.shared_fields import carry
 from toolbridge.core.source import own_words
-from toolbridge.core.steps import Steps, stepwise
+from toolbridge.core.steps import EVERY, Steps, stepwise
 
 
 @stepwise
@@ -73,7 +73,8 @@ class _RequestEncoder:
         messages: list[Json] = []
         for number, turn in enumerate(self._request.turns):
             messages += encoder.encode(number, turn)
-            yield
+            if number % EVERY == EVERY - 1:
+                yield
         order = encode_choice(self._request, self._lose)
         written = [own_words(part, ORIGIN) for part in self._request.system]
         if not order and written and all(written):

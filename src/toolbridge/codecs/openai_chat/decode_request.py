@@ -15,7 +15,7 @@ from toolbridge.codecs.openai_chat.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import MAX_ANSWERS, OutputFormat, Request, Sampling
-from toolbridge.core.steps import Steps, stepwise
+from toolbridge.core.steps import EVERY, Steps, stepwise
 from toolbridge.wire import shapes as wire
 
 _bodies = msgspec.json.Decoder(shapes.Body)
@@ -36,7 +36,8 @@ def decode_request(
     conversation = TurnDecoder()
     for number, message in enumerate(asked.messages or ()):
         conversation.add(number, message)
-        yield
+        if number % EVERY == EVERY - 1:
+            yield
     extra = wire.leftovers(body, shapes.Body)
     think = decode_thinking(asked.reasoning_effort, extra)
     return Request(

@@ -18,7 +18,7 @@ from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Request, Text
 from toolbridge.core.shared_fields import carry
-from toolbridge.core.steps import Steps, stepwise
+from toolbridge.core.steps import EVERY, Steps, stepwise
 
 PATH = "/chat/completions"
 MAX_USER = 64
@@ -90,7 +90,8 @@ class _RequestEncoder:
         messages = self._turns.system(system)
         for number, turn in enumerate(self._request.turns):
             messages += self._turns.encode(number, turn)
-            yield
+            if number % EVERY == EVERY - 1:
+                yield
         return messages
 
     def _needs_json_prompt(self) -> bool:

@@ -20,7 +20,7 @@ from toolbridge.core.declared_limits import check_count
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Origin, OutputFormat, Request, Sampling, Text
-from toolbridge.core.steps import Steps, stepwise
+from toolbridge.core.steps import EVERY, Steps, stepwise
 from toolbridge.wire import shapes as wire
 
 _bodies = msgspec.json.Decoder(shapes.Body)
@@ -96,7 +96,8 @@ def _decode_input(asked: shapes.Body) -> Steps[TurnDecoder]:
         return conversation
     for i, raw in enumerate(asked.input or ()):
         conversation.add(raw, f"input.{i}")
-        yield
+        if i % EVERY == EVERY - 1:
+            yield
     return conversation
 
 

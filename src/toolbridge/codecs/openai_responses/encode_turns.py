@@ -42,7 +42,7 @@ from toolbridge.core.messages import (
 )
 from toolbridge.core.server_tools import ServerCall, ServerPart, ServerResult
 from toolbridge.core.source import own_words
-from toolbridge.core.steps import Steps
+from toolbridge.core.steps import EVERY, Steps
 
 _ROLES: dict[Role, str] = {"system": "developer", "user": "user", "assistant": "assistant"}
 
@@ -75,7 +75,8 @@ class TurnEncoder(ContentEncoder):
         instructions = self._system()
         for number, turn in enumerate(self._request.turns):
             self._turn(turn, f"turns.{number}.content")
-            yield
+            if number % EVERY == EVERY - 1:
+                yield
         return instructions, self._items
 
     def _system(self) -> str:
