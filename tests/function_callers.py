@@ -2,6 +2,7 @@
 
 `python -m pytest -p tests.function_callers --callers FILE …` writes a JSON object to FILE: each
 function as `path::qualified.name`, with the tests that call it in their own process.
+The test with the empty name stands for calls before the first test, at import.
 With `-n`, every worker writes a file of its own: FILE.gw0, FILE.gw1 and so on.
 `tests/mutants.py` uses it to choose the tests of a mutant.
 """
@@ -28,6 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure() -> None:
     threading.settrace(_record)
+    sys.settrace(_record)
+
+
+def pytest_collection_finish() -> None:
+    _keep("")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -35,13 +41,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     _called.clear()
     sys.settrace(_record)  # for each test: Hypothesis removes the function of an earlier one
     result = yield
-    test = item.nodeid.partition("[")[0]
+    _keep(item.nodeid.partition("[")[0])
+    return result
+
+
+def _keep(test: str) -> None:
     for code in [*_called.values()]:
         at = code.co_filename.rfind(PRODUCT)
         if at >= 0:
             name = f"{Path(code.co_filename[at:]).as_posix()}::{code.co_qualname}"
             _callers.setdefault(name, {})[test] = None
-    return result
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -7,10 +7,10 @@ The tests of a mutant are those that call its function, wherever they are, at mo
 of its package, and of these the ones that call the fewest functions. If none of them fails, all
 tests of its package run, because some start the product in a process that the record does not see.
 For a few packages that includes tests which `make test` leaves out: `MARKED`.
-A change outside all functions happens at import, so only the tests of the package run.
+They run in forks of a process that has collected the suite (`tests/mutant_forks.py`). If the function
+is also called at import, the tests of the package run in a process of their own.
+A mutant is noticed by a test that fails twice or hangs with it and passes without it.
 A survivor is either a gap in the tests or a change without effect; each deserves a look.
-A mutant whose tests do not end is counted apart: it hangs, or the machine was too busy to know.
-A mutant is noticed by a test that fails with it and passes without it.
 The command works on copies of the tree (`tests/break_rows.py`), never on the tree itself.
 """
 
@@ -22,9 +22,11 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
@@ -33,17 +35,18 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 import pytest
 from tests.break_rows import PACKAGE, ROOT, copies
+from tests.mutant_forks import Answer, Order
 
-SECONDS = 1500
-"""The longest that the tests of one mutant may take, on a machine that does other work as well."""
-TEST_SECONDS = 240
-"""The longest that one of those tests may take."""
+SECONDS = 240
+"""No further test of a mutant is started after this time."""
+TEST_SECONDS = 120
+"""The longest that a test may take, on a machine that does other work as well."""
 MOST_CALLERS = 300
 """The most tests that are chosen because they call the function of a mutant."""
 MARKED = {
-    "store": ["-m", "stores", "tests/stores"],
-    "cli": ["-m", "operation", "tests/operation"],
-    "server": ["-m", "operation", "tests/operation"],
+    "store": ["tests/stores"],
+    "cli": ["tests/operation"],
+    "server": ["tests/operation"],
 }
 """Package → its tests that need servers or start many processes; without servers they are skipped."""
 COMPARED = {
@@ -51,7 +54,8 @@ COMPARED = {
     ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
 }  # fmt: skip
 Callers: TypeAlias = dict[str, list[str]]
-Outcome: TypeAlias = Literal["noticed", "timed out", "unclear", "SURVIVED"]
+Outcome: TypeAlias = Literal["noticed", "hangs", "unclear", "SURVIVED"]
+SELECTED = ["-m", "not real and not browser and not wheel"]
 _FAILED = re.compile(r"^(?:FAILED|ERROR) ([^\s\[]+)", re.MULTILINE)
 _moments = count(1_100_000_000)
 
@@ -64,6 +68,15 @@ class Mutant(NamedTuple):
     new: str
     function: str
     """The qualified name of the innermost function around the change; empty outside of all."""
+
+    @property
+    def key(self) -> str:
+        """The name of the function in the record of callers."""
+        return f"{self.file.as_posix()}::{self.function}"
+
+    @property
+    def package(self) -> str:
+        return self.file.relative_to(PACKAGE).parts[0]
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.new}"
@@ -93,7 +106,8 @@ def mutants(root: Path, file: Path) -> Iterator[Mutant]:
         for target, new in _changes(node, text):
             first, last = span(target)
             around = [name for lines, name in functions if target.lineno in lines]
-            yield Mutant(file, target.lineno, first, last, new, around[-1] if around else "")
+            if not around or not around[-1].endswith("__repr__"):
+                yield Mutant(file, target.lineno, first, last, new, around[-1] if around else "")
 
 
 def _functions(node: ast.AST, scope: str = "") -> Iterator[tuple[range, str]]:
@@ -127,6 +141,8 @@ def _changes(node: ast.AST, text) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
             yield node, f"({text(left)} - {text(right)})"
         case ast.BinOp(left=left, op=ast.Sub(), right=right):
             yield node, f"({text(left)} + {text(right)})"
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name("_log"), attr="debug"))):
+            pass
         case ast.Expr(value=ast.Call() | ast.Await()) | ast.AugAssign():
             yield node, "pass"
 
@@ -134,12 +150,11 @@ def _changes(node: ast.AST, text) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
 def tests_of(root: Path, mutant: Mutant, callers: Callers) -> list[list[str]]:
     """Return the tests that call the function of the mutant, those of its package, and `MARKED`."""
     package = _package_tests(root, mutant.file)
-    calling = callers.get(f"{mutant.file.as_posix()}::{mutant.function}", [])
+    calling = [test for test in callers.get(mutant.key, []) if test]
     work = Counter(test for tests in callers.values() for test in tests) if calling else Counter()
     folders = tuple(f"{name}/" for name in package)
     calling.sort(key=lambda test: (not test.startswith(folders), work[test], test))
-    marked = MARKED.get(mutant.file.relative_to(PACKAGE).parts[0], [])
-    return [group for group in (calling[:MOST_CALLERS], package, marked) if group]
+    return [calling[:MOST_CALLERS], package, MARKED.get(mutant.package, [])]
 
 
 def _package_tests(root: Path, file: Path) -> list[str]:
@@ -160,9 +175,8 @@ def record_callers(tree: Path, jobs: int) -> Callers:
     """Run the whole suite in the copy; return every function with the tests that call it."""
     with tempfile.TemporaryDirectory(prefix="toolbridge-callers-") as directory:
         record = Path(directory, "callers")
-        end = _pytest(
-            tree, "-n", str(jobs), "-p", "tests.function_callers", "--callers", str(record)
-        )
+        plugin = ["-p", "tests.function_callers", "--callers", str(record)]
+        end = _pytest(tree, "-n", str(jobs), "-o", "timeout=600", *plugin)
         if end.returncode not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
             raise SystemExit(f"the tests cannot be run:\n{end.stdout}{end.stderr}")
         callers: dict[str, set[str]] = {}
@@ -180,7 +194,7 @@ def read_callers(tree: Path, jobs: int, file: Path | None) -> Callers:
             file.write_bytes(msgspec.json.encode(callers))
         return callers
     callers = msgspec.json.decode(file.read_bytes(), type=Callers)
-    known = {test for tests in callers.values() for test in tests}
+    known = {test for tests in callers.values() for test in tests if test}
     gone = {test for test in known if not _exists(tree, test)}
     return {name: [t for t in tests if t not in gone] for name, tests in callers.items()}
 
@@ -191,48 +205,117 @@ def _exists(tree: Path, test: str) -> bool:
     return file.is_file() and f"def {name.rpartition('::')[2]}(" in file.read_text("utf-8")
 
 
-def outcome_of(tree: Path, mutant: Mutant, callers: Callers) -> Outcome:
-    """Apply `mutant` to the copy, run its tests until one fails, and restore the file.
+class Tester:
+    """Runs the tests of mutants in one copy of the tree."""
 
-    The test that failed must pass without the mutant; otherwise it shows nothing.
-    """
-    file = tree / mutant.file
-    whole = file.read_bytes()
-    file.write_bytes(whole[: mutant.start] + mutant.new.encode() + whole[mutant.end :])
+    def __init__(self, tree: Path, callers: Callers) -> None:
+        self._tree = tree
+        self._callers = callers
+        orders, self._orders = os.pipe()
+        self._answers, answers = os.pipe()
+        self._lines = os.fdopen(self._answers, "rb")
+        self._process = subprocess.Popen(
+            _command(
+                "-p", "tests.mutant_forks", "--orders", str(orders), str(answers),
+                "--basetemp", str(tree.parent / "temporary"), "-o", "timeout=0", *SELECTED,
+            ),
+            cwd=tree, env=_environment(tree), pass_fds=(orders, answers),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        os.close(orders)
+        os.close(answers)
+        self._collected = False
+
+    def close(self) -> None:
+        os.close(self._orders)
+        self._process.wait()
+        self._lines.close()
+
+    def outcome_of(self, mutant: Mutant) -> Outcome:
+        """Apply `mutant` to the copy, run its tests until one fails, and restore the file.
+
+        The test that failed must fail again, and pass without the mutant; otherwise it shows nothing.
+        """
+        if not self._collected:  # without a mutant, because that imports the product
+            self._collected = self._order([]).end == "passed"
+        file = self._tree / mutant.file
+        whole = file.read_bytes()
+        _write(file, whole[: mutant.start] + mutant.new.encode() + whole[mutant.end :])
+        try:
+            answer = self._run(mutant)
+            if answer.end == "passed":
+                return "SURVIVED"
+            is_chance = answer.why and self._order([answer.test], (), mutant).end == "passed"
+        finally:
+            _write(file, whole)
+        if is_chance or self._order([answer.test]).end != "passed":
+            return "unclear"
+        return "hangs" if answer.end == "hangs" else "noticed"
+
+    def _run(self, mutant: Mutant) -> Answer:
+        calling, package, marked = tests_of(self._tree, mutant, self._callers)
+        at_import = not mutant.function or "" in self._callers.get(mutant.key, [])
+        answer = Answer("passed")
+        passed: list[str] = []
+        until = time.monotonic() + SECONDS
+        for tests in (calling, marked) if at_import else (calling, package, marked):
+            answer = self._order(tests, passed, mutant, seconds=until - time.monotonic())
+            if answer.end != "passed" or time.monotonic() > until:
+                break
+            passed += tests
+        if answer.end == "unable" or (at_import and answer.end == "passed"):
+            return self._run_apart(package)
+        return answer
+
+    def _order(
+        self,
+        tests: list[str],
+        passed: Sequence[str] = (),
+        mutant: Mutant | None = None,
+        *,
+        seconds: float = SECONDS,
+    ) -> Answer:
+        file = "" if mutant is None else mutant.file.as_posix()
+        order = Order(tests, [*passed], TEST_SECONDS, seconds, file)
+        os.write(self._orders, msgspec.json.encode(order) + b"\n")
+        if line := self._lines.readline():
+            return msgspec.json.decode(line, type=Answer)
+        raise SystemExit(f"the tests cannot be collected in {self._tree}")
+
+    def _run_apart(self, tests: list[str]) -> Answer:
+        """Run `tests` in a process of their own, which imports the changed file anew."""
+        limit = ["-o", f"timeout={TEST_SECONDS}"]
+        try:
+            end = _pytest(self._tree, "-x", "--tb=line", "-rfE", *limit, *tests, seconds=SECONDS)
+        except subprocess.TimeoutExpired:
+            return Answer("passed")  # as far as is known
+        if end.returncode in {0, pytest.ExitCode.NO_TESTS_COLLECTED}:
+            return Answer("passed")
+        found = _FAILED.search(end.stdout)
+        return Answer("failed", found[1] if found else tests[0])
+
+
+def _write(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    # Bytecode counts as fresh when the time in seconds and the size of its source are the same.
     os.utime(file, (moment := next(_moments), moment))
-    try:
-        ends = (_run(tree, tests) for tests in tests_of(tree, mutant, callers))
-        outcome, test = next((end for end in ends if end[0] != "SURVIVED"), ("SURVIVED", ""))
-    finally:
-        file.write_bytes(whole)
-        os.utime(file, (moment := next(_moments), moment))
-    if outcome == "noticed" and _run(tree, ["-m", "", test])[0] != "SURVIVED":  # with any mark
-        return "unclear"
-    return outcome
 
 
-def _run(tree: Path, tests: list[str]) -> tuple[Outcome, str]:
-    """Return what `tests` made of the tree, and the first one that failed."""
-    try:
-        end = _pytest(tree, "-x", "--tb=line", "-rfE", "-p", "no:randomly", *tests, seconds=SECONDS)
-    except subprocess.TimeoutExpired:
-        return "timed out", ""
-    if end.returncode in {0, pytest.ExitCode.NO_TESTS_COLLECTED}:
-        return "SURVIVED", ""
-    found = _FAILED.search(end.stdout)
-    return "timed out" if "Timeout (>" in end.stdout else "noticed", found[1] if found else tests[
-        -1
-    ]
+def _command(*arguments: str) -> list[str]:
+    plain = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    return [sys.executable, "-m", "pytest", *plain, *arguments]
+
+
+def _environment(tree: Path) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(tree / "src"), "CI": "1"}
 
 
 def _pytest(
     tree: Path, *arguments: str, seconds: float | None = None
 ) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    environment = os.environ | {"PYTHONPATH": str(tree / "src"), "CI": "1"}
     return subprocess.run(
-        [*command, "-o", f"timeout={TEST_SECONDS}", *arguments],
-        cwd=tree, env=environment, capture_output=True, text=True, timeout=seconds, check=False,
+        _command(*arguments), cwd=tree, env=_environment(tree),
+        capture_output=True, text=True, timeout=seconds, check=False,
     )  # fmt: skip
 
 
@@ -255,26 +338,27 @@ def main() -> int:
     parser.add_argument("--callers", type=Path, help="file of the record; written if it is absent")
     args = parser.parse_args()
     chosen = choose(args.packages, args.count, args.seed)
-    free: SimpleQueue[Path] = SimpleQueue()
+    free: SimpleQueue[Tester] = SimpleQueue()
 
     def one(mutant: Mutant) -> Outcome:
-        tree = free.get()
+        tester = free.get()
+        began = time.monotonic()
         try:
-            outcome = outcome_of(tree, mutant, callers)
+            outcome = tester.outcome_of(mutant)
         finally:
-            free.put(tree)
-        print(f"{outcome:9}", mutant, flush=True)
+            free.put(tester)
+        print(f"{outcome:8} {time.monotonic() - began:4.0f} s {mutant}", flush=True)
         return outcome
 
-    with copies(args.jobs) as trees:
-        for tree in trees:
-            free.put(tree)
+    with copies(args.jobs) as trees, ExitStack() as stack:
         callers = read_callers(trees[0], args.jobs, args.callers)
+        for tree in trees:
+            free.put(stack.enter_context(closing(Tester(tree, callers))))
         with ThreadPoolExecutor(args.jobs) as pool:
             ends = Counter(pool.map(one, chosen))
     print(
-        f"{ends['noticed']} of {len(chosen)} mutants noticed, {ends['SURVIVED']} survived,"
-        f" {ends['timed out']} timed out, {ends['unclear']} unclear, seed {args.seed}"
+        f"{ends['noticed'] + ends['hangs']} of {len(chosen)} mutants noticed ({ends['hangs']} hang),"
+        f" {ends['SURVIVED']} survived, {ends['unclear']} unclear, seed {args.seed}"
     )
     return 0
 

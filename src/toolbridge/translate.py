@@ -18,6 +18,7 @@ from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Request, Tool
 from toolbridge.core.stage import Pipe, Stage, StageChain
+from toolbridge.core.steps import Steps, steps_of, stepwise
 from toolbridge.dialects.dialect import ReadStream
 from toolbridge.dialects.gate import ThoughtGate
 from toolbridge.dialects.stage import DialectStage
@@ -134,9 +135,10 @@ class PreparedRequest(msgspec.Struct, frozen=True):
     """The mode in which the tools are sent; it may be another than the options have."""
 
 
+@stepwise
 def plan(
     request: Request, codec: RequestEncoder | None, target: Target, options: RequestOptions
-) -> PreparedRequest:
+) -> Steps[PreparedRequest]:
     """Return `request` prepared and encoded for `target`, with all losses.
 
     Without a codec (the embedded demo model) the target reads the `Request` itself.
@@ -150,8 +152,9 @@ def plan(
         wanted, untold = native_tools(wanted, codec, target)
         wanted = announce(wanted, codec.name)
     wanted, foreign = _without_foreign(wanted, codec, target)
+    yield
     target = with_levels(target, codec.name)
-    prepared = prepare(
+    prepared = yield from prepare.steps(
         wanted,
         _rules(codec.rules, target, wanted),
         sequential=options.sequential,
@@ -159,12 +162,14 @@ def plan(
         heal=None if codec.name == "anthropic" else heal_past_call,
         same_api=codec.name == wanted.origin,
     )
+    yield
     mode = options.tool_mode
     if mode == "native" and not target.can("tools"):
         mode = "prompt"
     told = tell_tools(prepared.request, target, mode, options)
     limited, lowered = _limited(told.request, target, options.prompt_tokens)
-    outgoing = codec.encode_request(limited, target)
+    outgoing = yield from steps_of(codec.encode_request, limited, target)
+    yield
     lost = (
         ((*decided, *untold), request),
         (foreign, None),

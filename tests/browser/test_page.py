@@ -644,6 +644,7 @@ async def test_every_view_fits_every_width_and_is_readable_in_both_looks(
                 await page.evaluate(f"location.hash = '{target}'")
                 await page.wait_for_selector(f"{waits[view]} >> visible=true")
                 assert await page.evaluate("document.documentElement.scrollWidth") == width
+                assert await page.evaluate("document.documentElement.scrollHeight") == 850
                 assert await page.evaluate(STICKS_OUT) == []
                 assert await page.evaluate(CONTRAST) == []
                 await page.screenshot(path=shots / f"{view}-{width}-{look}.png")

@@ -212,6 +212,35 @@ def test_the_axis_is_as_wide_as_the_terminal_and_bars_are_as_long_as_things_took
     assert "\x1b" not in "".join(lines)
 
 
+def test_every_kind_of_event_has_its_line():
+    written: list[str] = []
+    trace = Trace(written.append, colour=False)
+    told = [
+        fe.ResultBegin("R", "Answer"),
+        fe.ResultDelta("R", '{"a":'),
+        fe.ResultDelta("R", "1}"),
+        fe.ResultEnd("R", 7),
+        fe.RunToolCall("T1", "look", {"at": 1}, True),
+        fe.ToolResult("T1", "look", [2], True),
+        fe.RunToolCall("T2", "look", {}),
+        fe.ToolResult("T2", "look", None),
+        fe.RunError("aborted", "enough", "T2"),
+    ]
+    for ms, event in enumerate(told):
+        trace.write(ms, event)
+    trace.note(9, "no data for 3 s")
+    assert "".join(written).splitlines() == [
+        '       0 ms  result  R Answer {"a":1}',
+        "       3 ms  result  R valid, 7 bytes",
+        '       4 ms  tool    T1 look {"at":1}  (runs in the client)',
+        "       5 ms  tool    T1 look → [2]  (cached)",
+        "       6 ms  tool    T2 look {}",
+        "       7 ms  tool    T2 look → null",
+        "       8 ms  error   aborted (T2): enough",
+        "       9 ms  pause   no data for 3 s",
+    ]
+
+
 def test_pieces_of_a_text_stay_in_their_line():
     written: list[str] = []
     trace = Trace(written.append, colour=False)

@@ -4,6 +4,7 @@ import asyncio
 import json
 from contextlib import asynccontextmanager, nullcontext
 
+import aiohttp
 import msgspec
 import pytest
 from tests.peers import Line, model_server
@@ -226,6 +227,23 @@ async def test_no_gateway_at_all_is_said():
         nowhere = TranslationCase(case(), "anthropic", ScoredGateway("http://127.0.0.1:1"))
         with pytest.raises(Unreachable, match="no gateway answers"):
             await Runner(TranslationPlayer(BOOK, played)).run([nowhere])
+
+
+async def test_the_upstream_answers_the_other_requests_of_a_gateway():
+    async with scripted_upstream.serve() as played, aiohttp.ClientSession() as session:
+
+        async def get(path):
+            async with session.get(played.url + path) as answer:
+                return answer.status, await answer.json()
+
+        status, found = await get("/search?q=zürich&format=json")
+        assert (status, [*found["results"][0]]) == (200, ["url", "title", "content"])
+        assert await get("/search?q=broken") == (500, {})
+        assert (await get("/api/show"))[1]["capabilities"]
+        assert (await get("/api/tags"))[1]["models"][0]["name"] == "conform"
+        assert (await get("/v1/models"))[1]["data"][0]["id"] == "conform"
+        status, nothing = await get("/v1/model")
+        assert (status, nothing["error"]["message"]) == (404, "nothing at /v1/model")
 
 
 # ── toolbridge itself ────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.peers import Heard, Line, gateway, model_server
+from tests.peers import Heard, Line, gateway, model_server, whole
 from tests.tables import every_row
 
 from toolbridge.cli import conform_stream, main
@@ -28,7 +28,7 @@ from toolbridge.conformance.streams.connections import StreamRejected, WireEvent
 from toolbridge.conformance.streams.cutting import cut, pieces
 from toolbridge.conformance.streams.grammar import CODES, MEMBERS
 from toolbridge.conformance.streams.judge import judge, spelled
-from toolbridge.conformance.streams.play import PlayResult
+from toolbridge.conformance.streams.play import PATH, PlayResult
 from toolbridge.conformance.streams.player import StreamPlayer, run_other, run_own
 from toolbridge.core.errors import ConfigError
 
@@ -395,6 +395,58 @@ async def test_a_client_that_never_gets_to_act_is_found_out():
     )
     case = msgspec.structs.replace(QUIET, client=client)
     assert any("never read" in fault for fault in await toy(right, case))
+
+
+async def careless(heard: Heard, line: Line) -> None:
+    """Give every request for a stream the same events, and everything else an empty object."""
+    if heard.method == "POST" and heard.path == PATH:
+        await stream(line, *GOOD)
+    else:
+        await whole(line, {})
+
+
+@pytest.mark.parametrize(
+    ("do", "fault"),
+    [
+        ("misspeak", "a result of no call got 200: {}"),
+        ("crowd", "one stream too many was not refused with 429"),
+        ("abort", "gave 200: {}, not 200"),
+    ],
+)
+async def test_a_gateway_that_does_not_listen_to_its_client_is_found_out(do, fault):
+    client = cases.ScriptedClient(transport="sse", steps=(cases.ClientStep("text.delta", do),))
+    faults = await toy(careless, msgspec.structs.replace(QUIET, client=client))
+    assert any(fault in found for found in faults), faults
+
+
+@pytest.mark.parametrize(
+    ("after", "fault"),
+    [
+        ("conflict", "another body under the same key was not refused with 409"),
+        ("unknown", "gave 200: {}, not 404"),
+        ("late_abort", "gave 200: {}, not 200"),
+        ("late_result", "gave 200: {}, not 404"),
+        ("suffixes", "after event 1 was told something else: text.delta json.begin"),
+    ],
+)
+async def test_a_gateway_that_forgets_a_stream_at_its_end_is_found_out(after, fault):
+    async def forgetful(heard: Heard, line: Line) -> None:
+        if heard.method == "GET" and RUN in heard.path:
+            await stream(line, *GOOD)
+        else:
+            await careless(heard, line)
+
+    client = cases.ScriptedClient(transport="sse", key="k", after=(after,))
+    faults = await toy(forgetful, msgspec.structs.replace(QUIET, client=client))
+    assert any(fault in found for found in faults), faults
+
+
+async def test_a_gateway_that_repeats_a_stream_is_not_blamed_for_it():
+    async def faithful(heard: Heard, line: Line) -> None:
+        await stream(line, *GOOD)
+
+    client = cases.ScriptedClient(transport="sse", key="k", after=("repeat", "replay"))
+    assert await toy(faithful, msgspec.structs.replace(QUIET, client=client)) == ()
 
 
 async def test_a_gateway_that_dies_of_a_case_is_found_out():

@@ -45,6 +45,17 @@ def test_case(case):
     assert heal(case["input"], case.get("schema")).value == case["expected"]
 
 
+@every_row("value", [{"a\t: b": "x"}, {"a\n=b": 1}, {"a": "x\n, y"}, {"a": "x\t} y", "b": 2}])
+def test_an_escape_before_a_separator_does_not_end_a_string(value):
+    text = json.dumps(value)
+    healing = heal(f"{text[:-1]},}}", None)
+    assert (healing.value, [step.what for step in healing.steps]) == (
+        value, ["trailing comma removed"],
+    )  # fmt: skip
+    escaped = json.dumps(f"{text[:-1]},}}")[1:-1]
+    assert heal(escaped, None).value == value
+
+
 @pytest.mark.parametrize(
     "case", [c for c in CASES if c.get("kind") == "name"], ids=lambda c: c["id"]
 )

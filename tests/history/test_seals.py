@@ -1,6 +1,6 @@
 """Opaque tokens go back to the provider, API and model that made them."""
 
-from toolbridge.core.messages import Call, Opaque, Origin, Request, Text, Thinking, Turn
+from toolbridge.core.messages import Call, Image, Opaque, Origin, Request, Text, Thinking, Turn
 from toolbridge.history.seals import maker_name, own_seals
 
 HERE = maker_name("anthropic", "p", "a")
@@ -41,6 +41,20 @@ def test_a_call_loses_its_signature_and_keeps_the_rest():
     content, losses = after(call)
     assert content == (Call("c1", "f", opaque=(token(THERE, "item"),)),)
     assert len(losses) == 1
+
+
+def test_parts_that_cannot_be_sealed_stay_beside_a_foreign_token():
+    image = Image(data="aGk=", media_type="image/png")
+    content, losses = after(image, Thinking("x", (token(THERE),)))
+    assert content == (image, Thinking("x"))
+    assert (losses[0].what, "was signed by p/b" in losses[0].why) == ("content.1", True)
+
+
+def test_reasoning_of_the_responses_api_was_encrypted():
+    here, there = (maker_name("openai_responses", "p", model) for model in "ab")
+    thought = Thinking("x", (token(there, "encrypted"),))
+    _, (loss,) = own_seals(Request("m", (Turn("assistant", (thought,)),)), here, signed_only=False)
+    assert "was encrypted by p/b" in loss.why
 
 
 def test_tokens_of_another_api_are_its_codecs_affair():

@@ -105,6 +105,24 @@ async def test_the_description_takes_the_place_of_the_image(stream):
     )
 
 
+async def test_a_reload_turns_descriptions_on_and_off():
+    models = Models()
+    async with (
+        model_server(models.answer) as server,
+        gateway(config(server.url, describe_images="")) as (url, app),
+    ):
+        _, warning = await ask(url, said("user", TEXT, picture(RED)))
+        assert "description" not in warning
+        off = app.gateway
+        app.gateway = off.renewed(config(server.url))
+        _, warning = await ask(url, said("user", TEXT, picture(RED)))
+        assert "replaced by a description of ollama/eyes" in warning
+        app.gateway = app.gateway.renewed(config(server.url, describe_images=""))
+        _, warning = await ask(url, said("user", TEXT, picture(RED)))
+        assert "description" not in warning
+    assert len(chats(server, "eyes")) == 1
+
+
 async def test_an_image_is_described_once_wherever_it_stands():
     models = Models()
     first = said("user", TEXT, picture(RED))

@@ -142,6 +142,14 @@ async def test_the_counts_that_are_kept_are_bounded(monkeypatch):
     assert len(server.heard) == 3
 
 
+async def test_the_count_that_was_used_last_is_kept_longest(monkeypatch):
+    monkeypatch.setattr(counting, "_MOST_KEPT", 2)
+    async with counted_by("anthropic", replying({"input_tokens": 7})) as (count, server):
+        for beta in ("a", "b", "a", "c", "a"):
+            await count(**{"anthropic-beta": beta})
+    assert len(server.heard) == 3
+
+
 # ── engines that count ──
 
 

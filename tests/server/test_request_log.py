@@ -67,7 +67,7 @@ class SlowLog(RequestLog):
 WORDS = [
     "sk_live_123456", "sk-", "password=", "a", "/v1/messages", "open-sesame", " ", "\n", "\x7f", '"', "\\",
     "é", "\u2028", "token", "key", ":", "=", "?sig=a", "&", "://a:b@", "Bearer ", "0123456789abcdef", "x" * 501,
-    "claude-sonnet-4-5", "{", "[", "'", ",",
+    "claude-sonnet-4-5", "{", "[", "'", ",", "max_tokens", "password='", 'token="', "secret:", "api_key", '\\"',
 ]  # fmt: skip
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=4).map("".join)
 

@@ -3,7 +3,9 @@
 import asyncio
 import gc
 import gzip
+import socket
 import ssl
+import struct
 import zlib
 from contextlib import asynccontextmanager
 
@@ -29,9 +31,12 @@ def chunks(body: bytes, size: int = 7, trailer: bytes = b"") -> bytes:
 
 
 class Provider:
-    """Sends the same bytes for every request, in the given pieces."""
+    """Sends the same bytes for every request, in the given pieces; `later` when released."""
 
-    def __init__(self, *pieces: bytes, close: bool = False, hold: bool = False) -> None:
+    def __init__(
+        self, *pieces: bytes, close: bool = False, hold: bool = False, later: bytes = b""
+    ) -> None:
+        self.later = later
         self.pieces = pieces
         self.close = close
         self.hold = hold
@@ -56,6 +61,7 @@ class Provider:
                     await asyncio.sleep(0)
                 if self.hold:
                     await self.release.wait()
+                    writer.write(self.later)
                 if self.close:
                     break
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -144,6 +150,41 @@ async def test_a_body_without_a_length_ends_with_the_connection(wire):
     found, provider = await answered(wire, times=2, close=True)
     assert [one[1] for one in found] == [BODY] * 2
     assert provider.opened == 2
+
+
+async def test_the_end_of_the_connection_wakes_the_reader_of_a_body_without_a_length():
+    provider = Provider(b"HTTP/1.1 200 OK\r\n\r\nabc", close=True, hold=True)
+    async with listening(provider) as url, Upstream() as upstream:
+        incoming = await upstream.ask("POST", url, provider="there")
+        assert await incoming.read() == b"abc"
+        reading = asyncio.create_task(incoming.read())
+        await asyncio.sleep(0)  # the reader waits before the provider closes
+        provider.release.set()
+        assert await asyncio.wait_for(reading, 30) == b""
+        await incoming.release()
+
+
+@pytest.mark.parametrize("wire", [CHUNKED + b"3\r\nabc\r\n", b"HTTP/1.1 200 OK\r\n\r\nabc"])
+async def test_a_connection_that_is_reset_wakes_the_reader_with_an_error(wire):
+    class Reset(Provider):
+        async def __call__(self, reader, writer) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(wire)
+            await self.release.wait()
+            linger = struct.pack("ii", 1, 0)  # the close is a reset
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            writer.transport.abort()
+
+    provider = Reset()
+    async with listening(provider) as url, Upstream() as upstream:
+        incoming = await upstream.ask("POST", url, provider="there")
+        assert await incoming.read() == b"abc"
+        reading = asyncio.create_task(incoming.read())
+        await asyncio.sleep(0)  # the reader waits before the reset
+        provider.release.set()
+        with pytest.raises(Truncated, match="there"):
+            await asyncio.wait_for(reading, 30)
+        await incoming.release()
 
 
 async def test_the_request_is_what_was_asked_for():
@@ -251,34 +292,55 @@ async def test_a_server_that_accepts_no_connection_is_a_timeout_of_its_own(monke
             await ask(upstream, "http://127.0.0.1:1/", waits=(0.02, 5.0))
 
 
+class Flood(Provider):
+    """Sends a body of zeros for as long as the reader takes them."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.sent = 0
+
+    async def __call__(self, reader, writer) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % self.size)
+        try:
+            while self.sent < self.size:
+                writer.write(bytes(65536))
+                await writer.drain()
+                self.sent += 65536
+        except ConnectionError:
+            self.closed.set()
+        writer.close()
+
+    async def stopped(self) -> int:
+        """Wait until nothing more can be sent; return what was sent."""
+        still, last = 0, -1
+        while still < 20:
+            await asyncio.sleep(0.005)
+            still, last = (still + 1 if self.sent == last else 0), self.sent
+        return last
+
+
 async def test_a_slow_reader_stops_the_provider():
-    flood = 64 * 1024 * 1024
-    sent = 0
-
-    class Flood(Provider):
-        async def __call__(self, reader, writer):
-            nonlocal sent
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % flood)
-            try:
-                while sent < flood:
-                    writer.write(bytes(65536))
-                    await writer.drain()
-                    sent += 65536
-            except ConnectionError:
-                self.closed.set()
-            writer.close()
-
-    provider = Flood()
+    provider = Flood(64 * 1024 * 1024)
     async with listening(provider) as url, Upstream() as upstream:
         incoming = await upstream.ask("POST", url, provider="there")
-        still, last = 0, -1
-        while still < 20:  # until the provider cannot send more
-            await asyncio.sleep(0.005)
-            still, last = (still + 1 if sent == last else 0), sent
-        assert sent < 16 * 1024 * 1024
+        assert await provider.stopped() < 16 * 1024 * 1024
+        assert not provider.closed.is_set()  # it waits; it was not sent away
         incoming.abort()
         await asyncio.wait_for(provider.closed.wait(), 30)
+
+
+async def test_a_provider_that_was_stopped_goes_on_when_the_reader_does():
+    provider = Flood(24 * 1024 * 1024)
+    async with listening(provider) as url, Upstream() as upstream:
+        incoming = await upstream.ask("POST", url, provider="there")
+        await provider.stopped()
+        size = 0
+        while piece := await asyncio.wait_for(incoming.read(), 30):
+            size += len(piece)
+        await incoming.release()
+    assert size == provider.size
 
 
 async def test_a_compressed_flood_is_read_in_bounded_pieces():
@@ -413,3 +475,49 @@ async def test_an_address_that_does_not_answer_costs_a_quarter_of_a_second(monke
         port = int(url.split(":")[2].split("/")[0])
         found = await http_pool.open_first([(2, ("127.0.0.9", 1)), (2, ("127.0.0.1", port))])
         found.close()
+
+
+# ── pushed deliveries ────────────────────────────────────────────────────────
+
+PUSHED = [b"6\r\nsecond\r\n", b"5\r\nthird\r\n", b"6\r\nfourth\r\n0\r\n\r\n"]
+
+
+@asynccontextmanager
+async def pushed(monkeypatch):
+    """Yield an answer after its first bytes; the rest arrives in deliveries without a pause."""
+    deliver = http_connection.ProviderConnection.data_received
+
+    def in_parts(self, data):  # uvloop does so when more has arrived than its buffer holds
+        pieces = PUSHED if data == b"".join(PUSHED) else [data]
+        for piece in pieces:
+            deliver(self, piece)
+
+    monkeypatch.setattr(http_connection.ProviderConnection, "data_received", in_parts)
+    provider = Provider(CHUNKED + b"5\r\nfirst\r\n", hold=True, later=b"".join(PUSHED))
+    async with listening(provider) as url, Upstream() as upstream:
+        incoming = await upstream.ask("POST", url, provider="there", body=b"{}")
+        assert await incoming.read() == b"first"
+        asyncio.get_running_loop().call_later(0.01, provider.release.set)
+        yield incoming
+        await incoming.release()
+
+
+async def test_what_comes_after_a_sink_has_had_enough_is_for_the_reader(monkeypatch):
+    taken = []
+    async with pushed(monkeypatch) as incoming:
+        assert await incoming.push(lambda piece: taken.append(piece) or False)
+        rest = await incoming.read_whole()
+    assert (taken, rest) == ([b"second"], b"thirdfourth")
+
+
+async def test_a_failing_sink_fails_in_the_task_that_pushes_and_not_in_the_event_loop(monkeypatch):
+    def fail(_):
+        raise ZeroDivisionError
+
+    lost = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
+    async with pushed(monkeypatch) as incoming:
+        with pytest.raises(ZeroDivisionError):
+            await incoming.push(fail)
+        assert await incoming.read_whole() == b"thirdfourth"
+    assert lost == []

@@ -143,6 +143,14 @@ def test_size_is_limited_before_anything_is_read():
     assert "4 characters" in reader.fault
 
 
+def test_a_document_may_be_as_long_as_the_limit():
+    reader = JsonReader(max_size=5)
+    assert reader.feed("[1,") + reader.feed("2]") == 5
+    assert reader.close() == [1, 2]
+    assert reader.feed(" ") == 0
+    assert "5 characters" in reader.fault
+
+
 def test_a_root_scalar_is_read():
     assert read("12").close() == 12
     assert read(' "a" ').close() == "a"

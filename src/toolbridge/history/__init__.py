@@ -23,6 +23,7 @@ from toolbridge.core.messages import (
     Text,
     Turn,
 )
+from toolbridge.core.steps import Steps, stepwise
 from toolbridge.history import roles
 from toolbridge.history.call_links import link
 from toolbridge.history.empty import without_empty_text
@@ -46,6 +47,7 @@ class Prepared(msgspec.Struct, frozen=True):
     """The client's name of each renamed tool, by the name that is sent."""
 
 
+@stepwise
 def prepare(
     request: Request,
     rules: Rules,
@@ -53,7 +55,7 @@ def prepare(
     sequential: bool = False,
     heal: Heal | None = None,
     same_api: bool = False,
-) -> Prepared:
+) -> Steps[Prepared]:
     """Return `request` as its target accepts it.
 
     `sequential` splits parallel calls into one call per turn. `heal` corrects the arguments of past
@@ -71,19 +73,25 @@ def prepare(
         if not rules.pairs:
             order = "loose"
         links = link(turns)
+        yield
         past = heal_past_calls(request, links, heal, losses) if heal else PastCalls()
+        yield
         turns = settle(turns, links, past, losses, "calls" if sequential else order)
+        yield
         turns = one_at_a_time(turns) if sequential else turns
     if not rules.empty_text:
         turns, system = without_empty_text(turns, system)
+    yield
     if not rules.system_in_place:
         turns = roles.fold_system(turns, losses)
     if rules.alternate:
         # Anthropic merges consecutive messages of one role itself, so its clients may send them.
         turns = roles.begin_with_user(turns if same_api else roles.merge(turns))
     turns = roles.finish(turns, request.turns, rules, losses)
+    yield
     if has_calls:
         turns = legal_ids(turns, rules)
+        yield
     request = _with_turns(request, tuple(turns), system)
     if not (request.tools or request.tool_choice.names or has_calls or Reference in kinds):
         return Prepared(request, tuple(losses), {})

@@ -17,7 +17,7 @@ from toolbridge.core.fold import Fold
 from toolbridge.core.messages import Message
 from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import DEFAULT_OUTPUT
-from toolbridge.routing.pricing import priced
+from toolbridge.routing.pricing import has_price, priced
 from toolbridge.routing.route import Route
 from toolbridge.store.budgets import Reservation
 from toolbridge.store.keys import KeyRecord
@@ -139,9 +139,6 @@ class Charge:
             used, estimated = await self._used(message)
             self._note(_with_usage(self._row, used.usage, estimated=estimated))
             self._ended = message, used, estimated
-        await self._settle(message)
-
-    async def _settle(self, message: Message) -> None:
         self._settled = True
         if self.reservation is not None:
             await self._settle_reservation(self._last(message)[0])
@@ -207,10 +204,9 @@ class Charge:
         return msgspec.structs.replace(read, stop="aborted" if left else "error")
 
     async def _close(self, message: Message | None) -> None:
-        if message is None and self.reservation is None:
-            self._settled = True
-            return
-        await self._settle(message or Message())
+        self._settled = True
+        if self.reservation is not None:
+            await self._settle_reservation(self._last(message or Message())[0])
         if message is None:
             return
         if self._asked is None:
@@ -251,7 +247,7 @@ class Charge:
 
     def _last(self, message: Message) -> tuple[Usage, bool]:
         """Return the usage of the last request to the model, and whether it is estimated."""
-        usage, estimated = spent(message, self._prompt)
+        usage, estimated = spent(message, 0 if self._asked is None else self._asked.prompt)
         early = self._earlier
         if early is _NOTHING or not early.total:
             return usage, estimated
@@ -272,18 +268,19 @@ class Charge:
         usage, estimated = self._last(message)
         if self._earlier is not _NOTHING:
             usage = usage.plus(self._earlier)
+        if usage is message.usage and self._route is not None and not has_price(self._route):
+            return message, estimated
         return await self._priced(message, usage), estimated
 
     async def _priced(self, message: Message, usage: Usage) -> Message:
-        if self._route is None:
-            return msgspec.structs.replace(message, usage=usage)
-        if self._known is None or self._known[0] != usage:
-            used = await priced(Message(usage=usage), self._route, self._at)
-            self._known = (usage, used.usage)
-        counted = self._known[1]
-        if message.usage is counted:
+        if self._route is not None and has_price(self._route):
+            if self._known is None or self._known[0] != usage:
+                used = await priced(Message(usage=usage), self._route, self._at)
+                self._known = (usage, used.usage)
+            usage = self._known[1]
+        if message.usage is usage:
             return message
-        return msgspec.structs.replace(message, usage=counted)
+        return msgspec.structs.replace(message, usage=usage)
 
 
 class InnerCharges(Protocol):

@@ -22,7 +22,7 @@ from toolbridge.policy.failover import (
     may_try_next,
     overflowed_window,
 )
-from toolbridge.routing.attempts import Batch, OpenedAnswer
+from toolbridge.routing.attempts import AnswerAttempts, Batch, BatchSink, OpenedAnswer
 from toolbridge.routing.charge import BudgetExceeded, PriceUnknown
 from toolbridge.routing.models import ModelRoutes
 from toolbridge.routing.provider_health import PassedOver, ProviderHealth, RequestInFlight
@@ -94,6 +94,11 @@ class AnswerChain:
     def aborts(self) -> bool:
         """Whether a failure in mid-stream closes the connection instead of sending an error."""
         return self.attempts.aborts
+
+    def push_to(self, sink: BatchSink | None) -> None:
+        """Pass the answer to `sink` after its first content, as far as it can be pushed."""
+        if sink is not None and isinstance(self._attempts, AnswerAttempts):
+            self._attempts.push_to(sink)
 
     async def prepare(self) -> None:
         """Prepare the request for the first address that can be used; raise without one."""

@@ -352,6 +352,16 @@ class HttpSource:
         self._ended = True
         return self._decoder.close() or None
 
+    async def push(self, take: Callable[[Batch], bool]) -> bool:
+        """Pass the events to `take` as they arrive, until it returns False or the answer ends.
+
+        Return whether that is possible here. What `take` did not get is read as usual.
+        """
+        if self._incoming is None or self._begun is not None:
+            return False
+        feed = self._decoder.feed
+        return await self._incoming.push(lambda piece: not (batch := feed(piece)) or take(batch))
+
     def _check_beginning(self, incoming: Incoming, piece: bytes) -> None:
         self._begun = begun = (self._begun or b"") + piece
         check_beginning(begun, incoming, self._opening.route.provider)

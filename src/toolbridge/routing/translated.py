@@ -18,6 +18,7 @@ from toolbridge.core.errors import Unsupported
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject, dumps
 from toolbridge.core.messages import Loss, Problem, Request, Text
+from toolbridge.core.steps import Steps, finish
 from toolbridge.history.prefix import strip_volatile
 from toolbridge.policy.answer_stages import AnswerStages
 from toolbridge.policy.downgrade import MissingFeature, missing_feature, without_thoughts
@@ -121,7 +122,10 @@ class TranslatedRequest:
         self._losses: tuple[Loss, ...] = ()
         self._described: tuple[Loss, ...] | None = None
         """The losses of describing the images; None before that."""
-        self._plan = self._prepare()
+
+    def preparing(self) -> Steps[None]:
+        """Prepare the request for its route, before anything else is done with it."""
+        self._plan = yield from self._prepare_steps()
 
     @property
     def streams(self) -> bool:
@@ -296,7 +300,10 @@ class TranslatedRequest:
         return True
 
     def _prepare(self) -> PreparedRequest:
-        ready = _planned(self._request, self.route, self._options)
+        return finish(self._prepare_steps())
+
+    def _prepare_steps(self) -> Steps[PreparedRequest]:
+        ready = yield from _planned(self._request, self.route, self._options)
         body, corrected = self._corrections.apply(ready.outgoing.body)
         if corrected and any(map(_is_stop, corrected)):
             ready = msgspec.structs.replace(ready, stops=self._request.stop)
@@ -355,11 +362,12 @@ def _without_billing_line(request: Request, route: Route) -> Request:
     return msgspec.structs.replace(request, system=system)
 
 
-def _planned(request: Request, route: Route, options: RequestOptions) -> PreparedRequest:
-    ready = plan(request, route.request_encoder, route.target, options)
+def _planned(request: Request, route: Route, options: RequestOptions) -> Steps[PreparedRequest]:
+    ready = yield from plan.steps(request, route.request_encoder, route.target, options)
     if request.output is None or not _schema_lost(ready.outgoing.losses):
         return ready
-    return plan(_with_schema_in_prompt(request), route.request_encoder, route.target, options)
+    request = _with_schema_in_prompt(request)
+    return (yield from plan.steps(request, route.request_encoder, route.target, options))
 
 
 def _schema_lost(losses: tuple[Loss, ...]) -> bool:

@@ -207,7 +207,8 @@ class App:
 
     def record(self, entry: Entry, status: int) -> None:
         """Add a finished request to the metrics and to the request log."""
-        self.metrics.record(entry, status, time.monotonic() - entry.started)
+        entry.took = seconds = time.monotonic() - entry.started
+        self.metrics.record(entry, status, seconds)
         if entry.asks_model:
             self.record_call(entry, status, inner=False)
         elif entry.on_end is not None:  # for a model, and rejected before that was clear

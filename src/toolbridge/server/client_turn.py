@@ -131,6 +131,8 @@ class ClientTurn:
 
     def lose(self, losses: tuple[Loss, ...]) -> None:
         """Report what the provider's API cannot express, in the log and in a header."""
+        if not (losses or self.edits or self.tried or self.entry.losses):
+            return
         losses = tuple(dict.fromkeys((*self.edits, *losses)))
         if self.tried and self._address:
             instead = chain_loss(self.tried, self._address)

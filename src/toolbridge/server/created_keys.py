@@ -58,11 +58,11 @@ class CreatedKeys:
 
         Requests that arrive while a file is read wait for the end of the reading.
         """
-        if self._store is None or self._is_fresh():
+        if self._store is None or self.is_fresh:
             return
         if self._store.local:
             async with self._lock:
-                if not self._is_fresh():
+                if not self.is_fresh:
                     await self._try_to_read(self._store)
             return
         if self._reading is None or self._reading.done():
@@ -72,7 +72,9 @@ class CreatedKeys:
         if not self._trouble and time.monotonic() - self._read_at > 2 * _PAUSE:
             await asyncio.wait({self._reading}, timeout=_WAIT)
 
-    def _is_fresh(self) -> bool:
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the keys were read in the last second."""
         return time.monotonic() - self._read_at < _PAUSE
 
     async def _try_to_read(self, store: KeyStore) -> None:

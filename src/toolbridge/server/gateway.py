@@ -4,7 +4,6 @@ All endpoints that ask a model use `Gateway.converse`, streaming or not. An endp
 itself: it passes an `ApiEndpoint` with its codec and the values from the path.
 """
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -25,8 +24,10 @@ from toolbridge.core.messages import Message, Problem, Request
 from toolbridge.core.redaction import Redactor
 from toolbridge.policy.key_scopes import check_model
 from toolbridge.routing import Router
+from toolbridge.routing.attempts import Batch
 from toolbridge.routing.charges import Charges
 from toolbridge.routing.failover import AnswerChain
+from toolbridge.routing.loop_turns import LARGE, in_turns, next_turn
 from toolbridge.routing.providers import config_for, passes_through
 from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.caller_login import ClientHeaders
@@ -53,11 +54,6 @@ from toolbridge.upstream.http import Upstream
 
 if TYPE_CHECKING:
     from toolbridge.server.exchange_recorder import ExchangeRecorder
-
-
-LARGE = 64 * 1024
-"""Bytes of a request whose decoding, planning and sending are separate turns of the event loop:
-together they take milliseconds, and every other stream would wait for them."""
 
 
 class Gateway:
@@ -132,9 +128,11 @@ class Gateway:
             self._recorder.attach(exchange, kept)
         entry.fields["surface"] = ask.codec.name
         note_client(entry, exchange)  # before the first error
-        request = ask.read(body)
         if len(body) > LARGE:
-            await asyncio.sleep(0)
+            request = await in_turns(ask.reading(body))
+            await next_turn()
+        else:
+            request = ask.read(body)
         entry.asks_model = True
         if not request.session and (session := session_of(exchange)):
             request = msgspec.structs.replace(request, session=session)
@@ -196,7 +194,7 @@ class Gateway:
         async with charge.settling():
             await chain.prepare()
             if len(turn.kept.body) > LARGE:
-                await asyncio.sleep(0)
+                await next_turn()
             answer = self._stream if turn.asked.request.stream else self._whole
             message = charge.message = await answer(turn, chain)
             if turn.passes == 1 and turn.counted is not None:
@@ -275,12 +273,18 @@ class Gateway:
         reply.may_change_model = lambda: chain.attempts.has_next
         fold = Fold()
         turn.follow(fold)
+
+        def push(batch: Batch) -> bool:
+            fold.feed_all(batch)
+            return reply.push(writer.write(batch))
+
         last: ev.Event | None = None
         try:
             async with aclosing(chain.events()) as batches:
                 async for batch in batches:
                     if last is None:
                         turn.begin(batch)
+                        chain.push_to(push if turn.exchange.may_push else None)
                     last = batch[-1] if batch else last
                     fold.feed_all(batch)
                     if batch and isinstance(

@@ -5,7 +5,6 @@ without its media, and to the log entry. Nothing is compared or copied while a r
 `explanations.py` does that when it is asked. The oldest requests are dropped first.
 """
 
-import time
 from collections import deque
 from collections.abc import Callable
 
@@ -24,10 +23,6 @@ _BASE = 2048
 """Bytes that a request takes besides its bodies."""
 MOST = 1000
 """Requests that are kept, however small they are."""
-
-
-_KEPT = (Text, Thinking, Call)
-"""Parts of an answer that are kept; images and audio are too large."""
 
 
 class KeptRequest:
@@ -58,15 +53,31 @@ class KeptRequest:
     def finish(self, status: int) -> None:
         """Note the end of the request, and drop the media of its answer."""
         self.status = status
-        self.duration = time.monotonic() - self.entry.started
+        self.duration = self.entry.seconds
         self.entry.on_end = None
         if (message := self.entry.message) is not None:
-            self.entry.message = message = _without_media(message)
-            for part in message.content:
-                self._answer_size += _size_of(part)
+            self.entry.message = self._without_media(message)
         on_finish, self.on_finish = self.on_finish, None
         if on_finish is not None:
             on_finish(self)
+
+    def _without_media(self, message: Message) -> Message:
+        """Return what is kept of an answer, and note its size."""
+        kept: list[Part] = []
+        for part in message.content:
+            if isinstance(part, Text | Thinking):
+                self._answer_size += len(part.text)
+            elif isinstance(part, Call):
+                self._answer_size += len(part.raw) + len(msgspec.json.encode(part.arguments))
+            else:  # images and audio are too large
+                continue
+            kept.append(part)
+        rest = message.alternatives or message.logprobs or message.envelope
+        if len(kept) == len(message.content) and not rest:
+            return message
+        return msgspec.structs.replace(
+            message, content=tuple(kept), alternatives=(), logprobs=(), envelope=None
+        )
 
     @property
     def address(self) -> str:
@@ -86,23 +97,6 @@ class KeptRequest:
             for step in report.steps:
                 size += len(step.before) + len(step.after)
         return size
-
-
-def _without_media(message: Message) -> Message:
-    """Return the parts of `message` that are kept."""
-    content = tuple([part for part in message.content if isinstance(part, _KEPT)])
-    rest = message.alternatives or message.logprobs or message.envelope
-    if len(content) == len(message.content) and not rest:
-        return message
-    return msgspec.structs.replace(
-        message, content=content, alternatives=(), logprobs=(), envelope=None
-    )
-
-
-def _size_of(part: Part) -> int:
-    if isinstance(part, Call):
-        return len(part.raw) + len(msgspec.json.encode(part.arguments))
-    return len(part.text) if isinstance(part, Text | Thinking) else 0
 
 
 class KeptRequests:

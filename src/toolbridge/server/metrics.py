@@ -136,8 +136,8 @@ class Metrics:
         seen.add(text)
         return text
 
-    def _model(self, entry: Entry, status: int) -> str:
-        name = str(entry.fields.get("gen_ai.response.model", ""))[:_LONGEST]
+    def _model(self, name: str, entry: Entry, status: int) -> str:
+        """Return the label value of a model."""
         if not name or name in self._configured or name in self._answered:
             return name
         answered = status < 400 and entry.message is not None and entry.message.problem is None
@@ -149,9 +149,12 @@ class Metrics:
     def _sum(self, entry: Entry, status: int) -> _Sum:
         """Return the sum that the request belongs to; only the configuration adds providers."""
         get = entry.fields.get
-        provider = str(get("gen_ai.provider.name", ""))[:_LONGEST]
-        key = (str(get("surface", "")), self._model(entry, status), provider, status)
-        found = self._sums.get(key)
+        api, provider = str(get("surface", "")), str(get("gen_ai.provider.name", ""))[:_LONGEST]
+        model = str(get("gen_ai.response.model", ""))[:_LONGEST]
+        found = self._sums.get((api, model, provider, status))
+        if found is None:  # it may be counted with those of other models
+            key = (api, self._model(model, entry, status), provider, status)
+            found = self._sums.get(key)
         if found is None:
             if len(self._sums) >= _MOST_SUMS:
                 self._add_sums()

@@ -82,7 +82,8 @@ async def open_answer(
     asked, request = request, request if plan is None else plan.request
     if (known := _known(turn, route, request)) is not None:
         return known
-    turn.counted = turn.kept.estimate = counted = gateway.router.admit(request, route)
+    counted = await gateway.router.sized_admit(len(body), request, route)
+    turn.counted = turn.kept.estimate = counted
     turn.kept.estimates[route.address] = counted
     turn.asked = AnswerContext(asked, turn.entry.at, counted.shown)
     exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
@@ -96,8 +97,8 @@ async def open_answer(
     if plan is not None:
         plan = msgspec.structs.replace(plan, request=request)
         return _answer_with_tools(gateway, turn, route, plan, client)
-    return gateway.router.attempts(
-        request, route, counted.tokens, attaches=turn.from_agent, client=client
+    return await gateway.router.sized_attempts(
+        len(body), request, route, counted.tokens, attaches=turn.from_agent, client=client
     )
 
 

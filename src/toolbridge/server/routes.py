@@ -6,6 +6,7 @@ use import their modules on first use, so that `toolbridge serve` starts quickly
 
 import re
 from collections.abc import Awaitable, Callable
+from functools import cache
 
 from toolbridge import codecs
 from toolbridge.core.codec import Rejection
@@ -30,8 +31,12 @@ Serve = Callable[[App, HttpExchange, Entry], Awaitable[None]]
 
 
 def _converse(api: str) -> Serve:
-    async def serve(app: App, exchange: HttpExchange, entry: Entry) -> None:
-        await app.gateway.converse(exchange, entry, ApiEndpoint(codecs.load(api)))
+    @cache
+    def endpoint() -> ApiEndpoint:
+        return ApiEndpoint(codecs.load(api))
+
+    def serve(app: App, exchange: HttpExchange, entry: Entry) -> Awaitable[None]:
+        return app.gateway.converse(exchange, entry, endpoint())
 
     return serve
 

@@ -75,7 +75,8 @@ class LedgerWriter:
         self._journal = None if folder is None else LedgerJournal(folder)
         self._settle_dead: SettleDead | None = None
         self._rows: deque[LedgerRow] = deque()
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._closing = False
         self._trouble = ""
@@ -101,7 +102,7 @@ class LedgerWriter:
     def add(self, row: LedgerRow) -> None:
         """Put a row into the journal and the queue; never wait for the ledger and never raise."""
         row = self._safe(row)
-        with self._changed:
+        with self._lock:
             full = len(self._rows) >= self._most
             kept = self._journal is not None and self._journal.note(JournalLine(row), leave=full)
             if full:

@@ -10,7 +10,6 @@ import os
 import select
 import stat
 import sys
-from contextlib import suppress
 from typing import TextIO
 
 MOST_WAITING = 256 * 1024
@@ -33,14 +32,15 @@ class LogOutput:
 
     def write(self, text: str) -> None:
         """Write whole lines, now or when there is room; never block and never raise."""
-        with suppress(
-            OSError, ValueError
-        ):  # its disk is full, its reader has left, or it was closed
+        self.write_bytes(text.encode("utf-8", "backslashreplace"))
+
+    def write_bytes(self, data: bytes) -> None:
+        """Like `write`, for lines in UTF-8."""
+        try:
             if self._fd is None or self.out.closed:  # a closed number may belong to another file
-                self.out.write(text)
+                self.out.write(data.decode())
                 self.out.flush()
                 return
-            data = text.encode("utf-8", "backslashreplace")
             if self._waiting:
                 self._empty()
             if self._dropped and not self._waiting:
@@ -50,6 +50,8 @@ class LogOutput:
                 return
             self._waiting += data
             self._empty()
+        except (OSError, ValueError):
+            return  # its disk is full, its reader has left, or it was closed
 
     def _count(self) -> bytes:
         lines, self._dropped = self._dropped, 0

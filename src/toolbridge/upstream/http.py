@@ -18,7 +18,12 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from toolbridge.core.errors import BrokenWire, TimedOut, ToolbridgeError, Truncated, Unreachable
 from toolbridge.core.messages import Problem
 from toolbridge.core.stage import Stage
-from toolbridge.upstream.http_connection import ConnectionClosed, InvalidResponse
+from toolbridge.upstream.http_connection import (
+    ConnectionClosed,
+    InvalidResponse,
+    PushSink,
+    WireResponse,
+)
 from toolbridge.upstream.http_pool import (
     ConnectFailed,
     ConnectionPool,
@@ -107,6 +112,22 @@ class Incoming:
             raise
         self.observer.received(piece)
         return piece
+
+    async def push(self, sink: PushSink) -> bool:
+        """Pass the bytes to `sink` as they arrive, until it returns False or the body ends.
+
+        Return whether that is possible here. What `sink` did not get is read as usual.
+        """
+        response, mask = self._response, self._mask
+        if not isinstance(response, WireResponse) or response.inflating:
+            return False
+        if self.observer is not None or self._unwrapping is not None:
+            return False
+        if mask is None:
+            await response.push(sink)
+        else:
+            await response.push(lambda piece: not (shown := mask.feed(piece)) or sink(shown))
+        return True
 
     async def _read_masked(self) -> bytes:
         mask = self._mask
