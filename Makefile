@@ -47,7 +47,7 @@ run: $(RUN_STAMP) ## serve on http://127.0.0.1:3456; installs only what serving 
 test: setup ## the whole suite, offline
 	@$(TESTS)
 
-test-operation: setup ## gateways as processes: reload, restart, workers, TLS, the files of deploy/
+test-operation: setup ## gateways as processes: reload, restart, workers, kills, broken disks, TLS, the files of deploy/
 	@$(TESTS) -m operation -rs tests/operation
 
 test-stores: setup ## engines on real Redis and PostgreSQL servers, installed on first use where that is possible
@@ -59,7 +59,7 @@ test-cluster: setup ## three gateways behind nginx on Redis and PostgreSQL, one 
 	@command -v nginx >/dev/null || $(call INSTALL,nginx)
 	@$(BIN)/python -m tests.cluster
 
-test-thorough: setup ## the suite with thirty times as many random examples, new ones in each run
+test-thorough: setup ## the suite with thirty times as many random examples, new ones in each run, in random order
 	@TOOLBRIDGE_PROFILE=thorough $(BIN)/python -m pytest -n auto --dist worksteal -o timeout=3600
 
 test-real: setup ## real clients and model servers, installed on first use

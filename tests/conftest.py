@@ -18,7 +18,7 @@ load_profile()
 gc.disable()  # until all tests are collected: nothing of them is garbage
 MARKED_FOLDERS = ("real", "browser", "wheel", "operation", "stores")
 """Folders whose tests all have the mark of this name."""
-SERVING_FOLDERS = ("conformance", "node", "operation", "routing", "sdk_clients", "server", "stores")
+SERVING_FOLDERS = ("conformance", "operation", "routing", "sdk_clients", "server", "stores")
 """Folders whose tests start gateways."""
 
 
@@ -37,11 +37,29 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+class ServingLoop(uvloop.Loop):
+    """A loop that ends with the servers that a failed test has left: uvloop waits for them for ever."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._servers: list[asyncio.AbstractServer] = []
+
+    async def create_server(self, *args: object, **options: object) -> asyncio.AbstractServer:
+        server = await super().create_server(*args, **options)
+        self._servers.append(server)
+        return server
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.close()
+        super().close()
+
+
 def pytest_asyncio_loop_factories(
     item: pytest.Item,
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     folder = item.path.relative_to(Path(__file__).parent).parts[0]
-    own, uv = {"asyncio": asyncio.new_event_loop}, {"uvloop": uvloop.new_event_loop}
+    own, uv = {"asyncio": asyncio.new_event_loop}, {"uvloop": ServingLoop}
     if folder in {"server", "upstream"} and item.path.name.startswith("test_http_"):
         return own | uv
     return uv if folder in SERVING_FOLDERS and PROFILE != "thorough" else own

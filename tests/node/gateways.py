@@ -126,7 +126,14 @@ async def works(url: str) -> None:
 
 
 @asynccontextmanager
-async def paid(state: Path, *, price: int = NATIVE_PRICE, hosts: bool = True, **table):
+async def paid(
+    state: Path,
+    *,
+    price: int = NATIVE_PRICE,
+    hosts: bool = True,
+    waits: dict[str, float] | None = None,
+    **table,
+):
     """Serve a gateway that finds and pays its host on a chain; yield all of them.
 
     `HERE` in the table stands for where the node is.
@@ -139,7 +146,7 @@ async def paid(state: Path, *, price: int = NATIVE_PRICE, hosts: bool = True, **
             "model": CHAIN_MODEL, "network": "", "chain_id": network.chain_id,
             "rpc_url": chain.url, "marketplace": network.marketplace, "seed": 1,
             "registry": network.registry, "multicall": network.multicall,
-            "waits": WAITS | {"pay": 2.0, "settle": 60.0}, "price": price,
+            "waits": (waits or WAITS) | {"pay": 2.0, "settle": 60.0}, "price": price,
         }  # fmt: skip
         table = {name: node.url if value == "HERE" else value for name, value in table.items()}
         provider = ProviderConfig(api="node", node=known | table)

@@ -62,13 +62,16 @@ class Discovery:
     @pytest.mark.req("CB-19")
     async def test_hosts_of_a_model_are_found_and_ranked(self, home, tmp_path):
         async with three_hosts(home) as nodes, home.provider(tmp_path) as provider:
-            found = await provider.hosts(measure=True)
+            found = await provider.hosts()
+            measured = await provider.hosts(measure=True)
         assert [one.address for one in found.candidates] == [account(key) for key in HOSTS[::-1]]
         assert [one.url for one in found.candidates] == [node.url for node in nodes[::-1]]
         assert [one.public for one in found.candidates] == [
             encryption.public_key(key) for key in HOSTS[::-1]
         ]
-        assert all(0 < one.latency < 5 for one in found.candidates)
+        # The time of an answer counts too, so a busy machine may rank them in another order.
+        assert {one.address for one in measured.candidates} == {account(key) for key in HOSTS}
+        assert all(0 < one.latency < 5 for one in measured.candidates)
         assert found.candidates[0].price == NATIVE_PRICE
         assert found.excluded == ()
 

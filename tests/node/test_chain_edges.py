@@ -324,12 +324,12 @@ async def test_a_host_is_as_healthy_as_it_says(answer, words):
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
-    async with HostProber(LOCAL, wait=0.1) as prober:
+    async with HostProber(LOCAL, wait=0.1 if answer is None else 20) as prober:
         if words:
             with pytest.raises(HostSilent, match=words):
                 await prober.latency(url)
         else:
-            assert 0 < await prober.latency(url) < 0.1
+            assert 0 < await prober.latency(url) < 20
     await runner.cleanup()
 
 

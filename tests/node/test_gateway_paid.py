@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from tests.node.deployed import PAYER, account
-from tests.node.gateways import WRITE, ask, body, paid, works
+from tests.node.gateways import SHORT, WRITE, ask, body, paid, works
 from tests.node.server import HOST, Scene
 
 from toolbridge.node.provider import NodeProvider
@@ -74,7 +74,7 @@ async def test_a_payment_of_which_nobody_hears_is_found_again_and_not_made_twice
         it.chain.faults["eth_sendRawTransaction"] = ["taken_in_silence"]
         it.chain.faults["eth_getTransactionReceipt"] = ["down"] * 500
         reply = await ask(it.url, wait=20)
-        assert reply.status in {500, 502, 504}
+        assert reply.status in {500, 502, 504} or reply.kinds[-1] == "error"
         it.chain.faults.clear()
         await works(it.url)
         assert await it.world.jobs() == 1
@@ -91,7 +91,7 @@ async def test_a_node_killed_in_mid_answer_costs_one_new_session_and_no_more(tmp
 
 @pytest.mark.parametrize("wrong", ["flip", "replay", "stall", "other_key"])
 async def test_a_fault_of_the_answer_costs_no_new_session(tmp_path, wrong):
-    async with paid(tmp_path) as it:
+    async with paid(tmp_path, waits=SHORT if wrong == "stall" else None) as it:
         it.node.play(Scene(wrong=wrong, pause=0.01))
         await ask(it.url)
         await works(it.url)

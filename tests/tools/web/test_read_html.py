@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.tables import every_row
+from tests.work import calls_made
 
 from toolbridge.tools.web.plain_text import one_line, unescape
 from toolbridge.tools.web.read_html import read_html
@@ -146,14 +147,13 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_pages_take_linear_time(name):
     page = HOSTILE[name]
-    assert seconds(page) < 3, "quadratic time would be many times as much"
+    assert seconds(page) < 20, "quadratic time would be many times as much"
 
 
-def test_twice_the_page_takes_about_twice_the_time():
-    page = "<div><p>Some <a href='/x'>link</a> text &amp; more</p><ul><li>a</ul></div>" * 3000
-    one = min(seconds(page) for _ in range(3))
-    two = min(seconds(page * 2) for _ in range(3))
-    assert two < 3.5 * one + 0.1
+def test_twice_the_page_takes_about_twice_the_work():
+    page = "<div><p>Some <a href='/x'>link</a> text &amp; more</p><ul><li>a</ul></div>" * 1000
+    one, two = (calls_made(lambda size=size: read_html(page * size, URL)) for size in (1, 2))
+    assert one < two < 2.2 * one
 
 
 @given(st.lists(st.sampled_from([*"<>/!-='\"ab &;#x1 \n", "<a href='", "<td>", "<tr>", "<table>", "</table>", "</a>", "<pre>", "</pre>", "<li>", "<code>", "<main>", "</main>", "<nav>", "<h1>"]), max_size=60).map("".join))  # fmt: skip
