@@ -10,6 +10,8 @@ STAMP := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 # One worker more than cores: while a test waits for a process or a socket, another one computes.
 WORKERS = $$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1 ))
+# The same order in every run: what fails once fails again. `make test-thorough` has another in each.
+TESTS = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --randomly-seed=1
 
 # Debian packages on first use, where that is possible; tests of what is absent are skipped.
 INSTALL = { test "$$(id -u)" = 0 && { apt-get update -qq || true; } && \
@@ -43,10 +45,10 @@ run: $(RUN_STAMP) ## serve on http://127.0.0.1:3456; installs only what serving 
 	@$(BIN)/toolbridge serve
 
 test: setup ## the whole suite, offline
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	@$(TESTS)
 
 test-operation: setup ## gateways as processes: reload, restart, workers, TLS, the files of deploy/
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m operation -rs tests/operation
+	@$(TESTS) -m operation -rs tests/operation
 
 test-stores: setup ## engines on real Redis and PostgreSQL servers, installed on first use where that is possible
 	@$(INSTALL_SERVERS)

@@ -1,15 +1,25 @@
-"""The Hypothesis profile is chosen before any test module is imported; garbage is collected less often."""
+"""The Hypothesis profile is chosen before any test module is imported; garbage is collected less often.
 
+Gateways of tests run on uvloop, as those of `toolbridge serve` do, which also takes a fifth less time.
+The library, and a server without uvloop, run on asyncio's own loop: so do the tests of `tests/sdk`, all
+of `make test-thorough`, and, as a second case each, the tests of HTTP, because transports differ.
+"""
+
+import asyncio
 import gc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.examples import load_profile
+import uvloop
+from tests.examples import PROFILE, load_profile
 
 load_profile()
 gc.disable()  # until all tests are collected: nothing of them is garbage
 MARKED_FOLDERS = ("real", "browser", "wheel", "operation", "stores")
 """Folders whose tests all have the mark of this name."""
+SERVING_FOLDERS = ("conformance", "node", "operation", "routing", "sdk_clients", "server", "stores")
+"""Folders whose tests start gateways."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -25,3 +35,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(5_000, 20, 20)
     gc.enable()
+
+
+def pytest_asyncio_loop_factories(
+    item: pytest.Item,
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    folder = item.path.relative_to(Path(__file__).parent).parts[0]
+    own, uv = {"asyncio": asyncio.new_event_loop}, {"uvloop": uvloop.new_event_loop}
+    if folder in {"server", "upstream"} and item.path.name.startswith("test_http_"):
+        return own | uv
+    return uv if folder in SERVING_FOLDERS and PROFILE != "thorough" else own

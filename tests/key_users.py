@@ -5,7 +5,7 @@ import contextlib
 import io
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -40,15 +40,6 @@ async def create(name: str, *args: str) -> str:
     """Create a key; return it. No day ends while a test uses its limits."""
     await after_midnight()
     return (await key("create", name, *args)).split("\n")[0]
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait for something that happens without an event of ours."""
-    for _ in range(2000):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not happen")
 
 
 class CountingModel:

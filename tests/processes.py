@@ -28,7 +28,7 @@ async def gateway_process(
     """Run `toolbridge serve` on a free port; `script` is the shell that starts it."""
     process = _start(home, config, env or {}, script)
     try:
-        url = await _url(process, home / "stdout.log")
+        url = await _url(process, home)
         yield GatewayProcess(url, process.pid, home / "state" / "toolbridge", home / "stderr.log")
     finally:
         process.terminate()
@@ -48,10 +48,13 @@ def _start(home: Path, config: str, env: dict[str, str], script: str) -> "subpro
         )  # fmt: skip
 
 
-async def _url(process: "subprocess.Popen[bytes]", out: Path) -> str:
-    for _ in range(600):
+async def _url(process: "subprocess.Popen[bytes]", home: Path) -> str:
+    out, errors = home / "stdout.log", home / "stderr.log"
+    for _ in range(1200):
         if found := re.search(rb"http://\S+(?=\n)", await asyncio.to_thread(out.read_bytes)):
             return found[0].decode()
-        assert process.poll() is None, "the gateway did not start"
+        if process.poll() is not None:
+            said = await asyncio.to_thread(errors.read_text)
+            raise AssertionError(f"the gateway did not start: {said}")
         await asyncio.sleep(0.05)
-    raise AssertionError("the gateway did not start in 30 seconds")
+    raise AssertionError("the gateway did not start in 60 seconds")

@@ -26,7 +26,7 @@ async def connect(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]
     return await asyncio.open_connection(host, int(port))
 
 
-async def exchange(url: str, *pieces: bytes, pause: float = 0.0, wait: float = 10.0) -> bytes:
+async def exchange(url: str, *pieces: bytes, pause: float = 0.0, wait: float = 60.0) -> bytes:
     """Write `pieces` and return all that came back until the server closed the connection."""
     reader, writer = await connect(url)
     with suppress(ConnectionError):
@@ -40,7 +40,7 @@ async def exchange(url: str, *pieces: bytes, pause: float = 0.0, wait: float = 1
         writer.close()
 
 
-async def read_all(reader: asyncio.StreamReader, wait: float = 10.0) -> bytes:
+async def read_all(reader: asyncio.StreamReader, wait: float = 60.0) -> bytes:
     found = b""
     with suppress(ConnectionError):
         async with asyncio.timeout(wait):

@@ -128,11 +128,3 @@ class Asker:
 
     async def reply(self) -> GatewayReply:
         return await self._task
-
-
-async def until(holds, wait: float = 30.0) -> None:
-    """Wait for something that happens without an event of ours."""
-    end = asyncio.get_running_loop().time() + wait
-    while not holds():
-        assert asyncio.get_running_loop().time() < end, "it did not happen"
-        await asyncio.sleep(0.005)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from toolbridge import config, trust
+from toolbridge import config, config_file, trust
 from toolbridge.core.errors import ConfigError
 
 
@@ -16,13 +16,13 @@ def write(tmp_path, text: str):
 
 @pytest.mark.req("CB-06")
 def test_the_defaults():
-    found = config.load(env={})
+    found = config_file.load(env={})
     assert (found.host, found.port, found.thinking, found.heal) == ("127.0.0.1", 3456, "auto", 2)
 
 
 @pytest.mark.req("TF-11", "CL-04")
 def test_silence_is_broken_in_time_for_every_client():
-    found = config.load(env={})
+    found = config_file.load(env={})
     assert found.stream.ping == 15
     assert found.first_byte <= 5
     assert found.keep_alive <= 15
@@ -32,20 +32,20 @@ def test_silence_is_broken_in_time_for_every_client():
 @pytest.mark.parametrize("name", ["TOOLBRIDGE_PORT", "PORT", "CLAUDE_BRIDGE_PORT"])
 def test_the_environment_goes_before_the_file_and_flags_before_both(tmp_path, name):
     file = write(tmp_path, "port = 1\n")
-    assert config.load(file, env={}).port == 1
-    assert config.load(file, env={name: "2"}).port == 2
-    assert config.load(file, env={name: "2"}, flags={"port": 3}).port == 3
-    assert config.load(file, env={name: "2"}, flags={"port": None}).port == 2
+    assert config_file.load(file, env={}).port == 1
+    assert config_file.load(file, env={name: "2"}).port == 2
+    assert config_file.load(file, env={name: "2"}, flags={"port": 3}).port == 3
+    assert config_file.load(file, env={name: "2"}, flags={"port": None}).port == 2
 
 
 def test_the_more_specific_variable_wins():
-    assert config.load(env={"PORT": "1", "TOOLBRIDGE_PORT": "2"}).port == 2
+    assert config_file.load(env={"PORT": "1", "TOOLBRIDGE_PORT": "2"}).port == 2
 
 
 def test_models_may_be_named_in_the_environment(tmp_path):
     file = write(tmp_path, '[map]\nopus = "a/b"\n')
     env = {"TOOLBRIDGE_MODEL": "ollama/x", "MODEL_OPUS": "c/d"}
-    assert config.load(file, env=env).map == {"default": "ollama/x", "opus": "c/d"}
+    assert config_file.load(file, env=env).map == {"default": "ollama/x", "opus": "c/d"}
 
 
 @pytest.mark.parametrize(
@@ -79,14 +79,14 @@ def test_models_may_be_named_in_the_environment(tmp_path):
 )
 def test_a_fault_in_the_file_is_named_with_its_place(tmp_path, text, words):
     with pytest.raises(ConfigError, match=r"toolbridge\.toml") as caught:
-        config.load(write(tmp_path, text), env={})
+        config_file.load(write(tmp_path, text), env={})
     assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["many", "²", "-1", "65536", "1e3", " 1"])
 def test_a_port_that_is_none_names_its_variable(text):
     with pytest.raises(ConfigError, match="TOOLBRIDGE_PORT: must be a port number"):
-        config.load(env={"TOOLBRIDGE_PORT": text})
+        config_file.load(env={"TOOLBRIDGE_PORT": text})
 
 
 def test_a_value_of_the_map_may_be_a_chain_of_addresses_and_names(tmp_path):
@@ -96,7 +96,7 @@ opus = "default"
 haiku = ["c/z", "opus", "a/x"]
 one = ["a/x"]
 """
-    assert config.load(write(tmp_path, text), env={}).map == {
+    assert config_file.load(write(tmp_path, text), env={}).map == {
         "default": ("a/x", "b/y"),
         "opus": ("a/x", "b/y"),
         "haiku": ("c/z", "a/x", "b/y"),
@@ -106,22 +106,22 @@ one = ["a/x"]
 
 def test_a_name_in_the_map_may_stand_for_another(tmp_path):
     file = write(tmp_path, "[map]\ndefault = 'sonnet'\nsonnet = 'ollama/x'\nqwen3 = 'qwen3'\n")
-    found = config.load(file, env={"MODEL_OPUS": "default"}, flags={"model": None}).map
+    found = config_file.load(file, env={"MODEL_OPUS": "default"}, flags={"model": None}).map
     assert found == {
         "default": "ollama/x", "sonnet": "ollama/x", "opus": "ollama/x", "qwen3": "qwen3"
     }  # fmt: skip
-    assert config.load(file, env={}, flags={"model": "demo/d"}).map["default"] == "demo/d"
+    assert config_file.load(file, env={}, flags={"model": "demo/d"}).map["default"] == "demo/d"
 
 
 def test_a_file_may_begin_with_the_mark_that_some_editors_write(tmp_path):
     file = tmp_path / "toolbridge.toml"
     file.write_bytes(b"\xef\xbb\xbfport = 7")
-    assert config.load(file, env={}).port == 7
+    assert config_file.load(file, env={}).port == 7
 
 
 def test_a_file_that_is_not_there_says_how_to_make_one(tmp_path):
     with pytest.raises(ConfigError, match="toolbridge init"):
-        config.load(tmp_path / "none.toml", env={})
+        config_file.load(tmp_path / "none.toml", env={})
 
 
 def test_the_file_is_found_here_then_in_the_users_configuration(tmp_path, monkeypatch):
@@ -130,14 +130,14 @@ def test_the_file_is_found_here_then_in_the_users_configuration(tmp_path, monkey
     (home / "toolbridge").mkdir(parents=True)
     monkeypatch.chdir(here)
     env = {"XDG_CONFIG_HOME": str(home), "XDG_STATE_HOME": str(tmp_path / "state")}
-    assert config.choose(None, env).path is None
+    assert config_file.choose(None, env).path is None
     (home / "toolbridge" / "toolbridge.toml").write_text("port = 1")
-    assert config.load(env=env).port == 1
+    assert config_file.load(env=env).port == 1
     (here / "toolbridge.toml").write_text("port = 2")
     trust.allow(here / "toolbridge.toml", env)
-    assert config.load(env=env).port == 2
+    assert config_file.load(env=env).port == 2
     (tmp_path / "named.toml").write_text("port = 3")
-    assert config.load(env=env | {"TOOLBRIDGE_CONFIG": str(tmp_path / "named.toml")}).port == 3
+    assert config_file.load(env=env | {"TOOLBRIDGE_CONFIG": str(tmp_path / "named.toml")}).port == 3
 
 
 @pytest.mark.parametrize("text", ["$NAME", "${NAME}", "env:NAME", "env.NAME", "os.environ/NAME"])
@@ -155,7 +155,7 @@ def test_an_old_setting_is_accepted_with_a_warning_that_names_the_new_one(tmp_pa
     lines = ["[stream]", "most = 7", *(f"{name} = {value}" for name, value in new.items())]
     path = tmp_path / "toolbridge.toml"
     path.write_text("\n".join(lines))
-    assert config.load(path, env={}).stream.max_streams == new.get("max_streams", 7)
+    assert config_file.load(path, env={}).stream.max_streams == new.get("max_streams", 7)
     assert f"{path}: stream.most is now called stream.max_streams" in caplog.text
 
 
@@ -171,7 +171,7 @@ def test_negative_rates_and_empty_addresses_are_rejected(tmp_path, text, fault):
     file = tmp_path / "toolbridge.toml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=re.escape(fault)):
-        config.load(file, env={})
+        config_file.load(file, env={})
 
 
 @pytest.mark.parametrize(
@@ -182,14 +182,14 @@ def test_a_wrong_variable_is_not_blamed_on_the_file(tmp_path, variable, value):
     file = tmp_path / "toolbridge.toml"
     file.write_text("port = 3000\n")
     with pytest.raises(ConfigError, match=f"^{variable}: "):
-        config.load(file, env={variable: value})
+        config_file.load(file, env={variable: value})
 
 
 def test_a_wrong_flag_is_not_blamed_on_the_file(tmp_path):
     file = tmp_path / "toolbridge.toml"
     file.write_text("port = 3000\n")
     with pytest.raises(ConfigError, match=r"^the command line: port: .*65535"):
-        config.load(file, env={}, flags={"port": 70_000, "host": None})
+        config_file.load(file, env={}, flags={"port": 70_000, "host": None})
 
 
 @pytest.mark.parametrize(
@@ -211,9 +211,9 @@ def test_an_empty_key_is_an_error_unless_another_one_is_used(tmp_path, text, env
     file = tmp_path / "t.toml"
     file.write_text(text)
     if not fault:
-        assert config.load(file, env=env, flags=flags).key == "k"
+        assert config_file.load(file, env=env, flags=flags).key == "k"
         return
     with pytest.raises(ConfigError) as raised:
-        config.load(file, env=env, flags=flags)
+        config_file.load(file, env=env, flags=flags)
     assert fault in str(raised.value)
     assert "leave it out to require none" in str(raised.value)

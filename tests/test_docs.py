@@ -12,7 +12,7 @@ from tests.peers import gateway
 from tests.tables import every_row
 
 import toolbridge
-from toolbridge import codecs, config, dialects, providers
+from toolbridge import codecs, config, config_file, dialects, providers
 from toolbridge.cli import COMMANDS
 from toolbridge.core.errors import KINDS
 from toolbridge.policy.routing_rules import RoutingRule
@@ -166,8 +166,8 @@ TOML = [
 def test_a_configuration_that_is_shown_can_be_loaded(block, tmp_path):
     file = tmp_path / "toolbridge.toml"
     file.write_text(textwrap.dedent(block))
-    source = config.ConfigSource(file, file.read_bytes())
-    assert config.read(source, env={}) != config.Config()
+    source = config_file.ConfigSource(file, file.read_bytes())
+    assert config_file.read(source, env={}) != config.Config()
 
 
 def options_of(command: str) -> set[str]:

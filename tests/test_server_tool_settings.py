@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolbridge.config import ConfigSource, read
+from toolbridge.config_file import ConfigSource, read
 from toolbridge.core.errors import ConfigError
 from toolbridge.server_tool_settings import (
     McpServerSettings,

@@ -2,14 +2,14 @@
 
 import pytest
 
-from toolbridge import config
+from toolbridge import config_file
 from toolbridge.config import secrets_of
 from toolbridge.core.errors import ConfigError
 from toolbridge.store_settings import ServerUrl, remedy
 
 
 def read(env=None, **given):
-    return config.read(config.ConfigSource(), env=env or {}, flags=given)
+    return config_file.read(config_file.ConfigSource(), env=env or {}, flags=given)
 
 
 @pytest.mark.parametrize(

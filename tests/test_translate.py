@@ -8,11 +8,9 @@ from toolbridge.core import events as ev
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.ids import SeenIds
 from toolbridge.core.messages import Call, Request, Sampling, Text, Think, Tool, ToolChoice, Turn
+from toolbridge.policy.answer_stages import AnswerStages, EveryChoice, Renamer
 from toolbridge.translate import (
-    AnswerStages,
-    EveryChoice,
     PreparedRequest,
-    Renamer,
     RequestOptions,
     answer_id,
     answer_stages,

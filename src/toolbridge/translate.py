@@ -4,7 +4,7 @@
 encoder; the router uses both. `translate` is the library's function for answers alone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -15,9 +15,10 @@ from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.client_names import join_losses, name_losses
 from toolbridge.core.codec import AnswerContext, Codec, Outgoing, RequestEncoder, Rules, Target
 from toolbridge.core.fold import Fold
-from toolbridge.core.ids import Ids, SeenIds
+from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Request, Tool
 from toolbridge.core.stage import Pipe, Stage, StageChain
+from toolbridge.core.steps import Steps, steps_of, stepwise
 from toolbridge.dialects.dialect import ReadStream
 from toolbridge.dialects.gate import ThoughtGate
 from toolbridge.dialects.stage import DialectStage
@@ -28,12 +29,12 @@ from toolbridge.history.own_fields import without_own_fields
 from toolbridge.history.prefix import strip_volatile
 from toolbridge.history.references import offer_deferred
 from toolbridge.history.seals import maker_name, own_seals
+from toolbridge.policy.answer_stages import AnswerStages, EveryChoice, Renamer
 from toolbridge.policy.completion import completion_as_chat
 from toolbridge.policy.limits import output_limit
 from toolbridge.policy.native_tools import native_tools
 from toolbridge.policy.rescue import RescueContext, rescue
 from toolbridge.policy.server_tools import announce
-from toolbridge.policy.stops import StopScanner
 from toolbridge.policy.thinking import decide, with_levels
 from toolbridge.policy.tool_modes import Constraint, ToolMode, offered_choice, tell_tools
 
@@ -134,62 +135,52 @@ class PreparedRequest(msgspec.Struct, frozen=True):
     """The mode in which the tools are sent; it may be another than the options have."""
 
 
+@stepwise
 def plan(
     request: Request, codec: RequestEncoder | None, target: Target, options: RequestOptions
-) -> PreparedRequest:
+) -> Steps[PreparedRequest]:
     """Return `request` prepared and encoded for `target`, with all losses.
 
     Without a codec (the embedded demo model) the target reads the `Request` itself.
     """
-    verdict = decide(
-        request,
-        capable=target.can("thinking"),
-        setting=options.thinking,
-        attaches=options.attaches,
-    )
-    wanted, decided = verdict.request, verdict.losses
-    if (choice := offered_choice(wanted)) != wanted.tool_choice:
-        why = f"there is no tool {', '.join(wanted.tool_choice.names)!r}"
-        decided = (*decided, Loss("tool_choice", why))
-        wanted = msgspec.structs.replace(wanted, tool_choice=choice)
-    names = _field_names(request.origin)
-    if wanted.completion is not None and not (codec and codec.completes(wanted, target)):
-        wanted, unfilled = completion_as_chat(wanted)
-        decided = (*decided, *unfilled)
+    wanted, decided = _decided(request, codec, target, options)
     if codec is None:
-        losses = join_losses(name_losses(decided, request, names))
+        losses = join_losses(name_losses(decided, request, _field_names(request.origin)))
         return PreparedRequest(Outgoing("", {}), wanted, losses, {})
-    wanted, untold = native_tools(wanted, codec, target)
-    wanted, foreign = _without_foreign(announce(wanted, codec.name), codec, target)
-    # Anthropic, Messages API: signatures of thinking are bound to the exact history before them.
+    untold: list[Loss] = []
+    if wanted.tools:
+        wanted, untold = native_tools(wanted, codec, target)
+        wanted = announce(wanted, codec.name)
+    wanted, foreign = _without_foreign(wanted, codec, target)
+    yield
     target = with_levels(target, codec.name)
-    heal = None if codec.name == "anthropic" else heal_past_call
-    prepared = prepare(
+    prepared = yield from prepare.steps(
         wanted,
         _rules(codec.rules, target, wanted),
         sequential=options.sequential,
-        heal=heal,
+        # Anthropic, Messages API: signatures of thinking are bound to the exact history before them.
+        heal=None if codec.name == "anthropic" else heal_past_call,
         same_api=codec.name == wanted.origin,
     )
+    yield
     mode = options.tool_mode
     if mode == "native" and not target.can("tools"):
         mode = "prompt"
     told = tell_tools(prepared.request, target, mode, options)
     limited, lowered = _limited(told.request, target, options.prompt_tokens)
-    outgoing = codec.encode_request(limited, target)
-    losses = join_losses(
-        [
-            *name_losses((*decided, *untold), request, names),
-            *foreign,
-            *name_losses(prepared.losses, wanted, names),
-            *name_losses(told.losses, request, names),
-            *name_losses((*lowered, *outgoing.losses), limited, names),
-        ]
+    outgoing = yield from steps_of(codec.encode_request, limited, target)
+    yield
+    lost = (
+        ((*decided, *untold), request),
+        (foreign, None),
+        (prepared.losses, wanted),
+        (told.losses, request),
+        ((*lowered, *outgoing.losses), limited),
     )
     return PreparedRequest(
         outgoing,
         limited,
-        losses,
+        _in_names_of_client(lost, request.origin),
         prepared.names,
         tools=prepared.request.tools,
         stops=outgoing.stops,
@@ -197,6 +188,46 @@ def plan(
         reader=told.reader,
         tool_mode=told.mode,
     )
+
+
+def _decided(
+    request: Request, codec: RequestEncoder | None, target: Target, options: RequestOptions
+) -> tuple[Request, tuple[Loss, ...]]:
+    """Return what is asked of the model: its thinking, its choice of tools, and how it completes."""
+    wanted = request
+    losses: tuple[Loss, ...] = ()
+    if request.think.mode != "unset":
+        verdict = decide(
+            request,
+            capable=target.can("thinking"),
+            setting=options.thinking,
+            attaches=options.attaches,
+        )
+        wanted, losses = verdict.request, verdict.losses
+    if (choice := offered_choice(wanted)) is not wanted.tool_choice:
+        why = f"there is no tool {', '.join(wanted.tool_choice.names)!r}"
+        losses = (*losses, Loss("tool_choice", why))
+        wanted = msgspec.structs.replace(wanted, tool_choice=choice)
+    if wanted.completion is not None and not (codec and codec.completes(wanted, target)):
+        wanted, unfilled = completion_as_chat(wanted)
+        losses = (*losses, *unfilled)
+    return wanted, losses
+
+
+def _in_names_of_client(
+    lost: Sequence[tuple[Sequence[Loss], Request | None]], origin: str
+) -> tuple[Loss, ...]:
+    """Return all losses with the client's names, each by the request that it was lost from.
+
+    Losses without a request have the client's names already.
+    """
+    every: list[Loss] = []
+    for losses, request in lost:
+        if losses:
+            every += (
+                losses if request is None else name_losses(losses, request, _field_names(origin))
+            )
+    return join_losses(every)
 
 
 def _rules(rules: Rules, target: Target, request: Request) -> Rules:
@@ -219,6 +250,8 @@ def _limited(
     limit = output_limit(
         asked, max_output=target.max_output, window=target.window, prompt=prompt_tokens
     )
+    if limit == asked:
+        return request, ()
     limited = msgspec.structs.replace(request, max_tokens=limit)
     if asked is None or limit is None or not target.max_output or asked <= target.max_output:
         return limited, ()
@@ -241,8 +274,9 @@ def _without_foreign(
         signed_only = codec.rules.signed_thoughts
         request, lost = own_seals(request, maker, signed_only=signed_only)
         losses += lost
-    request, lost = offer_deferred(request, same_api=same_api, defers=codec.rules.defers)
-    losses += lost
+    if request.tools:
+        request, lost = offer_deferred(request, same_api=same_api, defers=codec.rules.defers)
+        losses += lost
     if same_api:
         return request, losses
     quirks = target.quirks
@@ -250,58 +284,9 @@ def _without_foreign(
     known = codec.rules.cache_marks or bool(marks)
     request, lost = without_own_fields(request, codec.name, marks=known)
     system = strip_volatile(request.system)
-    return msgspec.structs.replace(request, system=system), losses + lost
-
-
-class AnswerStages:
-    """The stages of one answer between decoder and encoder."""
-
-    def __init__(
-        self, stages: Sequence[Stage[ev.Event, ev.Event]], stops: Sequence[str], *, id: str = ""
-    ) -> None:
-        self._id = id
-        """The id of the answer. Claude Code merges turns with the same id, and servers repeat ids."""
-        self.seen: SeenIds | None = None
-        """Set where client and provider have the same API: an id that is new is kept."""
-        self._scanner = StopScanner(stops) if stops else None
-        self._chain = StageChain([*stages, self._scanner] if self._scanner else stages)
-        only = stages[0] if len(stages) == 1 and self._scanner is None else None
-        self._gate = only if isinstance(only, ThoughtGate) else None
-        """The only stage, where that is a `ThoughtGate`: once open, it passes everything."""
-        self.done = False
-        """Whether the answer has ended at a stop sequence, so that the upstream need not be read."""
-        last = stages[-1] if stages else None
-        self._healer = last if isinstance(last, Healer) else None
-        self.on_finish: Callable[[ev.Finished, bool], None] | None = None
-        """Called with the end of a complete answer, and whether a call in it stayed invalid."""
-
-    def feed(self, event: ev.Event, /) -> list[ev.Event]:
-        return self.feed_all([event])
-
-    def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
-        """Feed the events of one delivery; return the events that they complete."""
-        if self._gate is None:
-            events = self._chain.feed_all(events)
-        elif not self._gate.open:
-            events = self._gate.feed_all(events)
-        if self._scanner is not None:
-            self.done = self._scanner.done
-        if events and self.on_finish and isinstance(end := events[-1], ev.Finished):
-            self.on_finish(end, self._healer is not None and self._healer.broken)
-        if events and isinstance(events[0], ev.Started):
-            return self._identified(events[0], events[1:])
-        return events
-
-    def close(self) -> list[ev.Event]:
-        return self._chain.close()
-
-    def _identified(self, first: ev.Started, rest: list[ev.Event]) -> list[ev.Event]:
-        """Return the first events of the answer with its own id."""
-        if not self._id:
-            return [first, *rest]
-        if self.seen is not None and first.id and self.seen.is_new(first.id):
-            self._id = first.id
-        return [msgspec.structs.replace(first, id=self._id), *rest]
+    if system is not request.system:
+        request = msgspec.structs.replace(request, system=system)
+    return request, losses + lost
 
 
 def answer_stages(
@@ -357,49 +342,6 @@ def _reader_stage(
     return stage
 
 
-class EveryChoice:
-    """Passes each of several answers to one request through its own stages."""
-
-    def __init__(self, stages_of: Callable[[int], Stage[ev.Event, ev.Event]]) -> None:
-        self._stages_of = stages_of
-        self._main = stages_of(0)
-        self._others: dict[int, Stage[ev.Event, ev.Event]] = {}
-
-    def feed(self, event: ev.Event, /) -> list[ev.Event]:
-        if isinstance(event, ev.Alternative):
-            return self._feed_other(event)
-        return self._main.feed(event)
-
-    def close(self) -> list[ev.Event]:
-        return self._main.close()
-
-    def _feed_other(self, event: ev.Alternative) -> list[ev.Event]:
-        choice = event.choice
-        if choice not in self._others:
-            self._others[choice] = self._stages_of(choice)
-        return [ev.Alternative(choice, one) for one in self._others[choice].feed(event.event)]
-
-
 def answer_id(seed: bytes) -> str:
     """Return the id of the answer whose ids are derived from `seed`."""
     return Ids(seed + b"message").message()
-
-
-class Renamer:
-    """A stage that restores the client's names of tools in calls."""
-
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self._names = names
-
-    def feed(self, event: ev.Event, /) -> list[ev.Event]:
-        match event:
-            case ev.CallStart(index, id, name):
-                return [ev.CallStart(index, id, self._names.get(name, name))]
-            case ev.CallEnd(index, call):
-                name = self._names.get(call.name, call.name)
-                return [ev.CallEnd(index, msgspec.structs.replace(call, name=name))]
-            case _:
-                return [event]
-
-    def close(self) -> list[ev.Event]:
-        return []

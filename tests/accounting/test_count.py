@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.work import calls_made
 
-from toolbridge.accounting.count import count_simply, estimate_request
+from toolbridge.accounting.count import count_simply, estimate_request, estimate_text
 from toolbridge.core.messages import (
     Audio,
     Call,
@@ -145,6 +145,21 @@ def test_a_family_has_its_own_ratio_and_overhead():
     counts = {name: estimate_request(request, family=name) for name in ("openai", "", "anthropic")}
     assert counts["openai"] < counts[""] < counts["anthropic"]
     assert estimate_request(request, family="martian") == counts[""]
+
+
+IDEOGRAPHS = [("\u1100", "\u11ff"), ("\u2e80", "\u9fff"), ("\uac00", "\ud7ff")]
+IDEOGRAPHS += [("\uf900", "\ufaff"), ("\uff00", "\uffef"), ("\U00020000", "\U0003ffff")]
+MIXED = "aZ 0\n\x7f\x80é\ud800\udfff日本\u10ff\u1100\u9fff\ua000\uffef\ufff0\U0001f600\U00020000\U00040000"
+
+
+@given(st.text(st.sampled_from(MIXED)))
+def test_each_character_is_counted_by_its_script(text):
+    def weight(character):
+        if character.isascii():
+            return 1 / 3.6
+        return 1 / 1.3 if any(a <= character <= b for a, b in IDEOGRAPHS) else 1 / 2
+
+    assert estimate_text(text) == pytest.approx(sum(map(weight, text)))
 
 
 @given(st.lists(st.text(max_size=40), max_size=5), st.text(max_size=40))

@@ -14,6 +14,7 @@ from tests.peers import Heard, Line, gateway, model_server, whole
 from tests.streams import chunk
 
 from toolbridge.config import Config, ModelConfig, ProviderConfig, RatesConfig
+from toolbridge.server import team
 from toolbridge.store.ledger import LedgerRow
 
 pytestmark = pytest.mark.browser
@@ -643,11 +644,43 @@ async def test_every_view_fits_every_width_and_is_readable_in_both_looks(
                 await page.evaluate(f"location.hash = '{target}'")
                 await page.wait_for_selector(f"{waits[view]} >> visible=true")
                 assert await page.evaluate("document.documentElement.scrollWidth") == width
+                assert await page.evaluate("document.documentElement.scrollHeight") == 850
                 assert await page.evaluate(STICKS_OUT) == []
                 assert await page.evaluate(CONTRAST) == []
                 await page.screenshot(path=shots / f"{view}-{width}-{look}.png")
         model.gate.set()
         await task
+
+
+@pytest.mark.parametrize("width", [390, 768, 1440])
+async def test_the_list_names_the_process_and_opens_the_requests_of_others(
+    browse, tmp_path, shots, monkeypatch, width
+):
+    monkeypatch.setattr(team, "_TICK", 0.05)
+    async with (
+        served(tmp_path, workers=2) as (one, model, _),
+        served(tmp_path, workers=2) as (other, _, _),
+    ):
+        id = await ask(one, tools=[TOOL], top_k=3, stream=True)
+        task = asyncio.create_task(ask(one, "there/slow"))
+        async with browse(other, viewport={"width": width, "height": 850}) as watched:
+            page = watched.page
+            await row(page, id, "ok")
+            await page.wait_for_selector(f"{ROW}[data-state=running]")
+            named = await page.text_content(f"{ROW}[data-id={id}] .process")
+            assert re.fullmatch(r".+:[0-9]+", named)
+            assert await page.evaluate("document.documentElement.scrollWidth") == width
+            assert await page.evaluate(STICKS_OUT) == []
+            await page.screenshot(path=shots / f"team-{width}.png")
+            await page.click(f"{ROW}[data-id={id}]")
+            await page.wait_for_selector(".healing-step >> visible=true")
+            assert named in await page.text_content("#request-body")
+            assert "top_k" in await page.text_content("#request-body")
+            await page.screenshot(path=shots / f"team-request-{width}.png")
+            model.gate.set()
+            ended = await task
+            await page.evaluate("location.hash = 'requests'")
+            await row(page, ended, "ok")
 
 
 async def test_nothing_moves_for_people_who_want_no_motion(browse, tmp_path):

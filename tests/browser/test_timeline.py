@@ -736,6 +736,8 @@ async def test_nothing_sticks_out_of_a_narrow_page(browse, home, shots, width):
         await page.wait_for_selector("#past .run")
         await page.click(".lane-objects .item >> nth=1")
         assert await page.evaluate("document.documentElement.scrollWidth") == width
+        # The view scrolls, the document does not: below it there would be nothing.
+        assert await page.evaluate("document.documentElement.scrollHeight") == 800
         out = await page.evaluate(
             """() => [...document.querySelectorAll("main *")]
                  .filter((el) => el.offsetParent && !el.matches(".unseen"))

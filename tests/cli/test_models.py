@@ -10,7 +10,7 @@ from toolbridge.core.codec import Target
 from toolbridge.policy.corrections import Correction
 from toolbridge.policy.tool_modes import ModeOutcome
 from toolbridge.routing.learned_corrections import LearnedCorrections
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.routing.tool_modes import ToolModes
 from toolbridge.store.engines import STORE_FILE
 from toolbridge.store.sqlite import SqliteStore

@@ -14,9 +14,10 @@ import pytest
 from tests.commands import run_beside as run
 from tests.node.deployed import MODEL as CHAIN_MODEL
 from tests.node.deployed import PAYER, account, deployed
-from tests.node.gateways import MODEL, PUBLIC, ask, soon, works
+from tests.node.gateways import MODEL, PUBLIC, ask, works
 from tests.node.local_chain import local_chain
 from tests.node.server import HOST, Scene, running
+from tests.waiting import until
 
 from toolbridge import trust
 from toolbridge.cli import main
@@ -315,7 +316,7 @@ async def test_a_node_is_served_until_a_signal_and_hung_up_on(env, number):
             assert "nothing is paid" in said
             await works(url)
             process.send_signal(number)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(20):
                 assert await process.wait() == 0
         assert node.closed == [1000]
 
@@ -430,7 +431,7 @@ async def test_a_host_that_claims_too_much_is_excluded_until_it_is_forgotten(env
         node.play(Scene(claims={"completion": 10**9}))
         async with started(env, "node", "serve", "--port", "0") as (process, url, _):
             await works(url)
-            await soon(lambda: node.closed)
+            await until(lambda: node.closed)
             process.send_signal(signal.SIGTERM)
             await process.wait()
         status, out, _ = await run(env, "node", "hosts")

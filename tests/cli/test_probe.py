@@ -10,7 +10,7 @@ from tests.peers import Answer, Heard, Line, model_server, whole
 from tests.probe_script import probe_script
 
 from toolbridge.cli import main
-from toolbridge.config import choose
+from toolbridge.config_file import choose
 from toolbridge.probe.tasks import TASKS
 
 RULES = probe_script()

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from toolbridge.codecs.anthropic.quirks import Quirks
-from toolbridge.config import Config, ProviderConfig, load
+from toolbridge.config import Config, ProviderConfig
+from toolbridge.config_file import load
 from toolbridge.core.allowed_values import with_allowed
 from toolbridge.core.errors import ConfigError, MalformedRequest
 from toolbridge.core.quirks import decode_quirks

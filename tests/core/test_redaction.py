@@ -13,6 +13,8 @@ from tests.tables import every_row
 from toolbridge.core.json import dumps, loads
 from toolbridge.core.messages import Text
 from toolbridge.core.redaction import MASK, Redactor, is_secret_name
+from toolbridge.core.secret_containers import find_containers
+from toolbridge.core.secret_patterns import find_secrets, has_signs
 
 pytestmark = pytest.mark.req("TF-50")
 
@@ -49,6 +51,8 @@ SECRETS = [
     ("{'token': 'abc'}", "{'token': '[redacted]'}"),
     ("https://ada:pw@example.com/x", "https://[redacted]@example.com/x"),
     ("https://x.org/y?a=1&key=abc&b=2#f", "https://x.org/y?a=1&key=[redacted]&b=2#f"),
+    ("x.org/?sig=abc", "x.org/?sig=[redacted]"),
+    ("a&auth=abc", "a&auth=[redacted]"),
     ("http://x.org/?access_token=abc def", "http://x.org/?access_token=[redacted] def"),
     (
         "-----BEGIN RSA PRIVATE KEY-----\\nMIIEabc\\n-----END RSA",
@@ -68,6 +72,11 @@ GIVEN = ["open-sesame", "short", 'quo"ted-secret']
 @every_row(("text", "expected"), SECRETS)
 def test_a_secret_is_redacted(text, expected):
     assert Redactor(GIVEN).text(text) == expected
+
+
+@every_row(("text", "expected"), SECRETS)
+def test_a_text_with_a_secret_is_not_plain(text, expected):
+    assert not Redactor(GIVEN).is_plain(text)
 
 
 @every_row(("text", "expected"), SECRETS)
@@ -186,6 +195,14 @@ def test_no_depth_is_too_deep():
     for _ in range(5000):
         value = [value]
     assert "sk_live" not in str(Redactor().value(value))
+
+
+@given(TEXTS, TEXTS)
+def test_texts_without_signs_have_no_secret_side_by_side(first, second):
+    texts = [text for text in (first, second, "plain") if not has_signs(text)]
+    line = dumps([*texts, {text: text for text in texts}])
+    assert not list(find_secrets(line))
+    assert not list(find_containers(line, lambda _: "changed", lines=True))
 
 
 @given(TEXTS)

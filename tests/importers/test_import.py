@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolbridge import config as configuration
+from toolbridge import config_file
 from toolbridge.cli import main
 from toolbridge.core.errors import ConfigError
 from toolbridge.importers import import_source, read_source, recognize
@@ -151,8 +151,8 @@ def imported(text: str, name: str = "config.json"):
 
 def check(toml: str) -> None:
     """Load the file as a program would."""
-    source = configuration.ConfigSource(Path("toolbridge.toml"), toml.encode())
-    find_providers(configuration.read(source, env={}), {})
+    source = config_file.ConfigSource(Path("toolbridge.toml"), toml.encode())
+    find_providers(config_file.read(source, env={}), {})
 
 
 def test_litellm():
@@ -575,7 +575,7 @@ def test_the_command_prints_a_file_that_can_be_used(here, capsys):
 
 def test_the_command_writes_and_allows_the_file(here, capsys):
     assert main(["import", "config.json", "--write"]) == 0
-    assert configuration.load(env={"XDG_STATE_HOME": str(here / "state")}).port == 3460
+    assert config_file.load(env={"XDG_STATE_HOME": str(here / "state")}).port == 3460
     assert main(["import", "config.json", "--write"]) == 1
     assert "--force" in capsys.readouterr().err
     assert main(["import", "config.json", "--write", "--force"]) == 0

@@ -5,6 +5,7 @@ chain in `tests/real`, which keeps it honest.
 """
 
 from dataclasses import dataclass, field
+from functools import cache
 
 from toolbridge.node.chain.address import keccak256
 
@@ -102,6 +103,20 @@ _PURE = {
 }
 
 
+@cache
+def _pushed(code: bytes) -> dict[int, tuple[int, int]]:
+    """Return the value of every PUSH and where the code goes on, by the place behind its byte."""
+    found, at = {}, 0
+    while at < len(code):
+        op, at = code[at], at + 1
+        if 0x5F <= op <= 0x7F:
+            size = op - 0x5F
+            value = int.from_bytes(code[at : at + size].ljust(size, b"\0"), "big")
+            found[at] = value, at + size
+            at += size
+    return found
+
+
 class Frame:
     """One contract at work."""
 
@@ -112,35 +127,45 @@ class Frame:
         self.stack: list[int] = []
         self.memory = bytearray()
         self.returned = b""
-        self.at = 0
+        self.gas = 0
 
     def run(self) -> bytes:
-        while self.at < len(self.code):
-            op = self.code[self.at]
-            self.at += 1
-            self.machine.gas += 3
-            if op in {0x00, 0xF3}:
-                return self._slice() if op else b""
-            if op in {0xFD, 0xFE}:
-                raise Reverted(self._slice() if op == 0xFD else b"")
-            self._step(op)
+        """Run the code; what it does most often is done here, because calls are what costs time."""
+        code, stack, pushed = self.code, self.stack, _pushed(self.code)
+        at, end = 0, len(code)
+        try:
+            while at < end:
+                op = code[at]
+                at += 1
+                self.gas += 3
+                if 0x5F <= op <= 0x7F:
+                    value, at = pushed[at]
+                    stack.append(value)
+                elif 0x80 <= op <= 0x8F:
+                    stack.append(stack[0x7F - op])
+                elif 0x90 <= op <= 0x9F:
+                    stack[-1], stack[0x8E - op] = stack[0x8E - op], stack[-1]
+                elif op == 0x5B:
+                    continue
+                elif op in {0x56, 0x57}:
+                    to = stack.pop()
+                    if op == 0x56 or stack.pop():
+                        assert code[to] == 0x5B
+                        at = to
+                elif op in _PURE:
+                    stack.append(int(_PURE[op](stack.pop(), stack.pop())) % WORD)
+                elif op in {0x00, 0xF3}:
+                    return self._slice() if op else b""
+                elif op in {0xFD, 0xFE}:
+                    raise Reverted(self._slice() if op == 0xFD else b"")
+                else:
+                    self._step(op)
+        finally:
+            self.machine.gas += self.gas
         return b""
 
     def _step(self, op: int) -> None:
-        if op in _PURE:
-            self._push(_PURE[op](self._pop(), self._pop()))
-        elif 0x5F <= op <= 0x7F:
-            size = op - 0x5F
-            self._push(
-                int.from_bytes(self.code[self.at : self.at + size].ljust(size, b"\0"), "big")
-            )
-            self.at += size
-        elif 0x80 <= op <= 0x8F:
-            self.stack.append(self.stack[-(op - 0x7F)])
-        elif 0x90 <= op <= 0x9F:
-            deep = -(op - 0x8E)
-            self.stack[-1], self.stack[deep] = self.stack[deep], self.stack[-1]
-        elif 0xA0 <= op <= 0xA4:
+        if 0xA0 <= op <= 0xA4:
             self._log(op - 0xA0)
         elif op in {0xF1, 0xFA}:
             self._call(op)
@@ -196,12 +221,6 @@ class Frame:
             self.returned = error.data
             self._push(0)
         self._write(into, self.returned[:room])
-
-    def jump(self, *, always: bool) -> None:
-        to = self._pop()
-        if always or self._pop():
-            assert self.code[to] == 0x5B
-            self.at = to
 
     def sload(self) -> None:
         self.machine.gas += 2100
@@ -260,9 +279,6 @@ _REST = {
     0x53: lambda f: f._write(f._pop(), bytes([f._pop() % 256])),
     0x54: Frame.sload,
     0x55: Frame.sstore,
-    0x56: lambda f: f.jump(always=True),
-    0x57: lambda f: f.jump(always=False),
     0x59: lambda f: f._push(len(f.memory)),
     0x5A: lambda f: f._push(10**9),
-    0x5B: lambda _: None,
 }

@@ -3,7 +3,7 @@
 import pytest
 from tests.node.deployed import HOSTS, account
 from tests.node.server import Scene
-from tests.node.sessions import QUICK, TEXT, prompt, told
+from tests.node.sessions import PATIENT, TEXT, prompt, told
 from tests.node.stories import three_hosts
 
 from toolbridge.core.messages import Message
@@ -62,7 +62,7 @@ class Malicious:
             for number in range(3):
                 assert await self.excluded(home, tmp_path) == "", number
                 evil.play(THRICE[way])
-                async with home.provider(tmp_path, host=account(EVIL), waits=QUICK) as provider:
+                async with home.provider(tmp_path, host=account(EVIL), waits=PATIENT) as provider:
                     assert as_promised(await told(provider, prompt(max_tokens=50)))
             assert "is excluded until" in await self.excluded(home, tmp_path)
             async with home.provider(tmp_path) as provider:

@@ -1,7 +1,6 @@
 """A session with a node, and the purse that pays for it."""
 
 import asyncio
-import time
 from contextlib import aclosing, asynccontextmanager
 from itertools import count
 
@@ -41,12 +40,16 @@ class CountingFunding:
         self.tokens: dict[str, int] = {}
         """Tokens that each job has delivered."""
         self.error: ToolbridgeError | None = None
-        self.pause = 0.0
+        self.asked = 0
+        self.paid = asyncio.Event()
+        """Payments wait for it."""
+        self.paid.set()
         self.others: list[Host] = []
         """Hosts to go to when the first is not there."""
 
     async def open(self):
-        await asyncio.sleep(self.pause)
+        self.asked += 1
+        await self.paid.wait()
         if self.error:
             raise self.error
         self.opened.append(Job(str(next(self.numbers)), self.host, "repo:file", **self.job))
@@ -111,14 +114,6 @@ async def told(session, asked=None):
             events += batch
     assert isinstance(events[-1], ev.Finished | ev.Failed)
     return collect(events)
-
-
-async def until(done, wait=3.0):
-    """Wait for something that happens beside us."""
-    end = time.monotonic() + wait
-    while not done():
-        assert time.monotonic() < end
-        await asyncio.sleep(0.01)
 
 
 async def works(session):

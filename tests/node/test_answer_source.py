@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 from tests.node.server import Scene
-from tests.node.sessions import TEXT, prompt, session_with, until, works
+from tests.node.sessions import TEXT, prompt, session_with, works
+from tests.waiting import until
 
 from toolbridge.core import events as ev
 from toolbridge.core.errors import Unreachable
@@ -127,11 +128,12 @@ class TestCancelling:
 
     async def test_cancelled_while_a_job_is_paid_it_leaves_the_job_to_the_next(self):
         async with session_with() as (session, node, funding):
-            funding.pause = 0.1
+            funding.paid.clear()
             source = session.answer(prompt("1"))
             reading = asyncio.create_task(source.read())
-            await asyncio.sleep(0.02)
+            await until(lambda: funding.asked)
             reading.cancel()
+            funding.paid.set()
             with pytest.raises(asyncio.CancelledError):
                 await reading
             await source.close()

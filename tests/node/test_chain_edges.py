@@ -8,8 +8,9 @@ import pytest
 from aiohttp import web
 from tests.node.deployed import HOSTS, MODEL_ID, PAYER, account, deployed
 from tests.node.server import HOST, running
-from tests.node.sessions import LOCAL, QUICK, TEXT, told, until
+from tests.node.sessions import LOCAL, QUICK, TEXT, told
 from tests.node.stories import DEPOSIT, three_hosts
+from tests.waiting import until
 
 from toolbridge.core.errors import BrokenWire, ConfigError, ToolbridgeError, Unreachable
 from toolbridge.node.chain import abi

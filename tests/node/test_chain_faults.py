@@ -7,8 +7,9 @@ import msgspec
 import pytest
 from tests.node.deployed import HOSTS, MODEL_ID, NATIVE_PRICE, OWNER, PAYER, account
 from tests.node.local_chain import CHAIN_ID, LocalChain
-from tests.node.sessions import TEXT, told, until
+from tests.node.sessions import TEXT, told
 from tests.node.stories import three_hosts, used
+from tests.waiting import until
 
 from toolbridge.core.errors import (
     ConfigError,

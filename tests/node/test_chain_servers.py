@@ -63,7 +63,7 @@ class TestServers:
                 before = time.monotonic()
                 with pytest.raises(TimedOut, match=r"within 0\.1 s"):
                     await silent.ask("eth_chainId")
-                assert time.monotonic() - before < 2
+                assert time.monotonic() - before < 20
             await asyncio.sleep(0.05)
 
     async def test_another_chain_is_noticed_before_anything_is_paid(self, home, tmp_path):

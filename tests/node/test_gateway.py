@@ -7,9 +7,10 @@ import aiohttp
 import anthropic
 import openai
 import pytest
-from tests.node.gateways import MODEL, WRITE, ask, body, bridged, provider, soon
+from tests.node.gateways import MODEL, WRITE, ask, body, bridged, provider
 from tests.node.server import Node, Scene, running
 from tests.peers import gateway
+from tests.waiting import until
 
 from toolbridge.config import Config, ModelConfig, ProviderConfig
 from toolbridge.sdk import AsyncClient
@@ -149,7 +150,7 @@ async def test_a_stop_sequence_cuts_the_answer_and_stops_the_node(stream):
         reply = await ask(url, body(stop_sequences=["three"], max_tokens=900, stream=stream))
         assert (reply.text, reply.stop) == ("one two ", "stop_sequence")
         assert reply.usage["output_tokens"] == 4
-        await soon(lambda: node.cancelled)
+        await until(lambda: node.cancelled)
         assert (await ask(url)).text == "Hello, world"
 
 
@@ -242,7 +243,7 @@ async def test_the_library_uses_a_node_and_hangs_up_when_it_is_closed():
         async with AsyncClient(Config(providers={"mynode": provider(node)}), env={}) as client:
             assert await client.ask("", "hi") == "Hello, world"
             assert not node.closed
-        await soon(lambda: node.closed)
+        await until(lambda: node.closed)
         assert node.closed == [1000]
 
 

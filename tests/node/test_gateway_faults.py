@@ -5,9 +5,10 @@ import asyncio
 import aiohttp
 import pytest
 from tests.node import gateways
-from tests.node.gateways import PATIENCE, WAITS, ask, body, provider, soon, works
+from tests.node.gateways import PATIENCE, SHORT, WAITS, ask, body, provider, works
 from tests.node.server import Scene, running
 from tests.peers import gateway
+from tests.waiting import until
 
 from toolbridge.config import Config, ProviderConfig
 from toolbridge.core.errors import ConfigError
@@ -15,7 +16,7 @@ from toolbridge.routing.nodes import read_waits
 
 
 def bridged(**table):
-    """Serve a gateway that waits for a node no longer than a test can bear."""
+    """Serve a gateway that does not take a busy machine for a silent node."""
     return gateways.bridged(**{"waits": WAITS, **table})
 
 
@@ -25,7 +26,7 @@ IN_MID_STREAM = ["cut", "close", "drop", "swap", "replay", "flip", "garbage", "s
 @pytest.mark.req("CB-22", "CB-20")
 @pytest.mark.parametrize("wrong", IN_MID_STREAM)
 async def test_a_fault_in_the_answer_is_an_error_event_and_the_next_request_works(wrong):
-    async with bridged() as (url, node, _):
+    async with bridged(waits=SHORT if wrong == "stall" else WAITS) as (url, node, _):
         node.play(Scene(("Hello", ", ", "world", "!"), wrong=wrong, at=2, pause=0.01))
         reply = await ask(url)
         assert (reply.status, reply.clean) == (200, False)
@@ -42,7 +43,7 @@ async def test_a_fault_in_the_answer_is_an_error_event_and_the_next_request_work
 @pytest.mark.parametrize(
     ("scene", "status", "words"),
     [
-        (Scene(wrong="silence"), 504, "sent nothing for 1 s"),
+        (Scene(wrong="silence"), 504, "sent nothing for 2 s"),
         (Scene(wrong="engine", texts=()), 502, "out of memory"),
         (Scene(wrong="nothing"), 502, "too long for its context"),
         (Scene(wrong="picture"), 400, "draw a"),
@@ -52,7 +53,7 @@ async def test_a_fault_in_the_answer_is_an_error_event_and_the_next_request_work
     ids=lambda value: getattr(value, "wrong", None) or None,
 )
 async def test_a_fault_before_the_first_word_is_a_status(scene, status, words, stream):
-    async with bridged() as (url, node, _):
+    async with bridged(waits=SHORT if scene.wrong == "silence" else WAITS) as (url, node, _):
         node.play(scene)
         reply = await ask(url, body(stream=stream))
         assert reply.status == status, reply
@@ -123,7 +124,7 @@ async def test_a_client_that_leaves_stops_the_node_and_the_next_one_is_served():
             session.post(f"{url}/v1/messages", json=asked) as answer,
         ):
             await answer.content.readany()
-        await soon(lambda: node.cancelled)
+        await until(lambda: node.cancelled)
         await works(url)
         assert node.connections == 1
 
@@ -133,7 +134,7 @@ async def test_a_client_that_waits_in_the_queue_and_leaves_is_not_asked_for():
     async with bridged() as (url, node, _):
         node.play(Scene(pause=0.1))
         first = asyncio.create_task(ask(url))
-        await soon(lambda: node.heard)
+        await until(lambda: node.heard)
         second = asyncio.create_task(ask(url))
         await asyncio.sleep(0.05)
         second.cancel()
@@ -154,7 +155,7 @@ async def test_a_node_that_has_had_enough_is_left_alone_for_as_long_as_it_says(s
 
 
 async def test_two_failures_let_the_node_rest_and_say_for_how_long():
-    async with bridged() as (url, node, _):
+    async with bridged(waits=SHORT) as (url, node, _):
         node.play(Scene(wrong="silence"), Scene(wrong="silence"))
         for _ in range(2):
             await ask(url, body(stream=False))
@@ -172,11 +173,11 @@ async def test_a_stop_in_the_middle_of_an_answer_hangs_up_on_the_node():
         async with asyncio.timeout(PATIENCE):
             async with gateway(config) as (url, _):
                 under_way = asyncio.create_task(ask(url, body(max_tokens=20_000)))
-                await soon(lambda: len(node.sent) > 5)
+                await until(lambda: len(node.sent) > 5)
             reply = await under_way
         assert "message_stop" not in reply.kinds
         assert (reply.clean, reply.text[:5]) == (False, "word ")
-        await soon(lambda: node.closed)
+        await until(lambda: node.closed)
 
 
 @pytest.mark.parametrize(

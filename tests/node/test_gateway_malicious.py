@@ -7,8 +7,9 @@ import math
 import aiohttp
 import pytest
 from tests.node import gateways
-from tests.node.gateways import PATIENCE, WAITS, ask, body, paid, soon, works
+from tests.node.gateways import PATIENCE, WAITS, ask, body, paid, works
 from tests.node.server import HOST, Scene
+from tests.waiting import until
 
 from toolbridge.node.chain.address import address_of
 from toolbridge.node.hosts.records import FILE, HostRecords
@@ -99,7 +100,7 @@ async def test_a_count_that_is_not_credible_does_not_reach_the_client(api, strea
         node.play(Scene(claims={"used": claim, "completion": claim}))
         with caplog.at_level(logging.WARNING, "toolbridge.node"):
             got = await post(url, api, stream=stream)
-            await soon(lambda: node.closed)
+            await until(lambda: node.closed)
         assert (got.status, got.text, got.stop, got.output) == (200, "Hello, world", "stop", 3)
         assert "3 tokens by our count" in got.raw + got.headers.get("x-toolbridge-warning", "")
         assert len([one for one in caplog.records if "overclaim" in one.message]) == 1
@@ -113,7 +114,7 @@ async def test_24_mib_are_cut_at_max_tokens_and_the_node_is_stopped(api, stream)
         got = await post(url, api, stream=stream, max_tokens=50)
         assert (got.status, got.stop) == (200, "length")
         assert 0 < len(got.text) <= 200
-        await soon(lambda: node.cancelled or node.closed)
+        await until(lambda: node.cancelled or node.closed)
 
 
 @both
@@ -154,7 +155,7 @@ class TestPaid:
             found.node.play(Scene(claims={"completion": 10**9}))
             reply = await ask(found.url, wait=PATIENCE + 20)
             assert (reply.text, reply.usage["output_tokens"]) == ("Hello, world", 3)
-            await soon(lambda: found.node.closed)
+            await until(lambda: found.node.closed)
         records = HostRecords(tmp_path / "toolbridge" / FILE, found.world.network.chain_id)
         assert list(await records.excluded()) == [ADDRESS.lower()]
         for ledger in (tmp_path / "toolbridge").glob(f"{LEDGER}*"):
@@ -171,7 +172,7 @@ class TestPaid:
         async with paid(tmp_path) as found:
             found.node.play(Scene(claims={"used": -50}))
             await ask(found.url, wait=PATIENCE + 20)
-            await soon(lambda: found.node.closed)
+            await until(lambda: found.node.closed)
             world = found.world.provider(tmp_path / "toolbridge")
             async with world as provider:
                 hosts = await provider.hosts()

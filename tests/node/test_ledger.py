@@ -175,7 +175,7 @@ def test_processes_that_spend_at_once_do_not_pass_the_limit_together(tmp_path):
         worker.start()
     taken = [results.get(timeout=60) for _ in workers]
     for worker in workers:
-        worker.join(10)
+        worker.join(20)
     results.close()
     assert sum(taken) == 990
     assert sum(share > 0 for share in taken) >= 1

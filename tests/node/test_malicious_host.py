@@ -6,7 +6,8 @@ import math
 
 import pytest
 from tests.node.server import HOST, Scene
-from tests.node.sessions import PATIENT, QUICK, TEXT, prompt, session_with, told, until, works
+from tests.node.sessions import PATIENT, QUICK, TEXT, prompt, session_with, told, works
+from tests.waiting import until
 
 from toolbridge.core.usage import Usage
 from toolbridge.node.chain.address import address_of

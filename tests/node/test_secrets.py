@@ -10,10 +10,11 @@ from hashlib import sha256
 import pytest
 from tests.commands import run_beside
 from tests.node.deployed import MODEL, deployed
-from tests.node.gateways import ask, body, soon, works
+from tests.node.gateways import ask, body, works
 from tests.node.local_chain import local_chain
 from tests.node.server import HOST, Scene, running
 from tests.peers import gateway
+from tests.waiting import until
 
 from toolbridge import trust
 from toolbridge.config import Config, ProviderConfig
@@ -56,7 +57,7 @@ def table(chain, network) -> dict:
 
 def toml(table: dict) -> str:
     lines = [f"{k} = {v}" if isinstance(v, int) else f'{k} = "{v}"' for k, v in table.items()]
-    waits = "waits = { connect = 1, init = 0.4, first = 0.4, next = 0.3, grace = 0.2, pay = 2 }"
+    waits = "waits = { connect = 1, init = 3, first = 3, next = 3, grace = 0.2, pay = 3 }"
     return "\n".join(['[providers.mine]\napi = "node"\n[providers.mine.node]', *lines, waits])
 
 
@@ -162,7 +163,7 @@ async def test_no_object_of_ours_shows_the_key(tmp_path, capsys):
             await works(url)
             node.play(Scene(wrong="flip", pause=0.01))
             await ask(url)
-            await soon(lambda: not node.writing)
+            await until(lambda: not node.writing)
             shown = [repr(one) for one in gc.get_objects() if _is_ours(one)]
     assert len(shown) > 20
     assert not leaks("\n".join(shown).encode())

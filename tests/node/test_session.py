@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 
 import pytest
 from tests.node.server import Scene, running
@@ -16,9 +15,9 @@ from tests.node.sessions import (
     reading,
     session_with,
     told,
-    until,
     works,
 )
+from tests.waiting import until
 
 from toolbridge.core import events as ev
 from toolbridge.core.errors import (
@@ -53,8 +52,7 @@ class TestPlainAnswers:
             assert (len(funding.opened), node.connections) == (1, 1)
             await session.close()
             assert funding.closed == funding.opened
-            await asyncio.sleep(0.05)
-            assert node.closed == [1000]
+            await until(lambda: node.closed == [1000])
 
     @pytest.mark.req("CB-20")
     async def test_the_wallet_signs_and_checkpoints_are_sealed_to_it(self):
@@ -151,7 +149,7 @@ class TestQueue:
             async for batch in slow:
                 if isinstance(batch[-1], ev.Finished):
                     break
-            await asyncio.wait_for(works(session), 1)
+            await asyncio.wait_for(works(session), 20)
 
     async def test_several_sessions_run_side_by_side(self):
         async with running() as node:
@@ -204,13 +202,11 @@ class TestStopping:
 
     async def test_a_node_that_does_not_stop_is_hung_up_on(self):
         async with session_with() as (session, node, funding):
-            node.play(Scene(tuple("abc" * 50), pause=0.02, deaf=True))
+            node.play(Scene(tuple("abc" * 50), pause=0.5, deaf=True))
             async with reading(session.answer(prompt(max_tokens=200))) as batches:
                 async for _ in batches:
                     break
-            before = time.monotonic()
-            await works(session)
-            assert time.monotonic() - before < 1
+            await asyncio.wait_for(works(session), 20)  # less than the answer takes
             assert len(funding.opened) == 2
 
     async def test_a_stop_sequence_cuts_the_text_and_stops_the_node(self):
@@ -245,7 +241,7 @@ class TestOldNodes:
         patient = Timeouts(first=30, next=30, grace=0.2)
         async with session_with(waits=patient, old_nodes=not responds) as (session, node, funding):
             node.play(Scene(ends=False, responds=responds, counts=False))
-            message = await asyncio.wait_for(told(session), 3)
+            message = await asyncio.wait_for(told(session), 20)
             assert (message.text, message.stop) == (TEXT, "end")
             assert message.usage == Usage(output=3)
             await works(session)
@@ -262,7 +258,7 @@ class TestShutdown:
         async with session_with(waits=Timeouts(grace=30)) as (session, _, funding):
             await works(session)
             await session.close()
-            await asyncio.wait_for(session.close(), 1)
+            await asyncio.wait_for(session.close(), 20)
             assert len(funding.closed) == 1
 
     async def test_what_is_under_way_ends_and_what_waits_is_refused(self):
@@ -274,7 +270,7 @@ class TestShutdown:
             reading_one = asyncio.create_task(running_one.read())
             waiting_one = asyncio.create_task(told(session))
             await until(lambda: session.waiting == 2)
-            await asyncio.wait_for(session.close(), 10)
+            await asyncio.wait_for(session.close(), 20)
             assert isinstance((await reading_one)[-1], ev.Failed)
             assert await records.faults() == []  # we closed the connection, not the host
             with pytest.raises(Aborted):
@@ -288,7 +284,7 @@ class TestShutdown:
             node.play(Scene(tuple("abcdefgh"), pause=0.01))
             async with reading(session.answer(prompt())) as batches:
                 await anext(batches)
-                await asyncio.wait_for(session.close(), 2)
+                await asyncio.wait_for(session.close(), 20)
 
     async def test_nothing_is_left_running(self):
         before = asyncio.all_tasks()
@@ -297,8 +293,7 @@ class TestShutdown:
             task = asyncio.create_task(told(session))
             await asyncio.sleep(0.05)
             task.cancel()
-        await asyncio.sleep(0.05)
-        assert asyncio.all_tasks() - {task} == before
+        await until(lambda: asyncio.all_tasks() - {task} == before)
 
 
 @pytest.mark.parametrize(

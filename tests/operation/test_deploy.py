@@ -20,7 +20,7 @@ from tests.certificates import Authority
 from tests.operating import Load, ask, config_for, models, until
 from tests.processes import gateway_process
 
-from toolbridge import config
+from toolbridge import config_file
 from toolbridge.cli import COMMANDS, key, serve
 from toolbridge.config import Config
 from toolbridge.environment import models_from, settings_from
@@ -169,7 +169,7 @@ def test_compose():
     servers = {"store": given["TOOLBRIDGE_STORE"], "ledger": given["TOOLBRIDGE_LEDGER"]}
     servers = {name: re.sub(r"\$\{[^}]*\}", "secret", url) for name, url in servers.items()}
     assert {urlsplit(url).hostname for url in servers.values()} == {"valkey", "postgres"}
-    config.read(config.ConfigSource(), env={}, flags=servers)
+    config_file.read(config_file.ConfigSource(), env={}, flags=servers)
     assert set(gateway["depends_on"]) == {"valkey", "postgres"}
 
 
@@ -179,7 +179,7 @@ def test_kubernetes(tmp_path):
     assert set(parts) == {"ConfigMap", "PersistentVolumeClaim", "Deployment", "Service"}
     file = tmp_path / "toolbridge.toml"
     file.write_text(parts["ConfigMap"]["data"]["toolbridge.toml"])
-    settings = config.read(config.ConfigSource(file, file.read_bytes()), env={})
+    settings = config_file.read(config_file.ConfigSource(file, file.read_bytes()), env={})
     pod = parts["Deployment"]["spec"]["template"]["spec"]
     [gateway] = pod["containers"]
     args = parsed(gateway["args"])
@@ -301,7 +301,7 @@ async def test_three_gateways_behind_nginx_are_replaced_one_after_the_other(tmp_
     from contextlib import AsyncExitStack
 
     async with models("m") as [(_, server)], AsyncExitStack() as stack:
-        config_text = config_for(server, "drain_delay = 1.0", 'log = "off"')
+        config_text = config_for(server, "drain_delay = 3.0", 'log = "off"')
         gateways = [
             await stack.enter_async_context(gateway_process(tmp_path / name, config_text))
             for name in "abc"

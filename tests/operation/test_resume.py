@@ -12,7 +12,8 @@ from tests.operating import children, config_for, is_gone
 from tests.operating import until as until_in_thread
 from tests.peers import model_server
 from tests.processes import gateway_process
-from tests.resuming import APIS, Asker, PacedModel, until
+from tests.resuming import APIS, Asker, PacedModel
+from tests.waiting import until
 
 pytestmark = pytest.mark.operation
 KEY = {"idempotency_key": "k-1"}

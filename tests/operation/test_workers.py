@@ -264,3 +264,49 @@ async def test_workers_serve_tls_and_keep_it_when_they_are_replaced(tmp_path):
             await until(lambda: load.done > before + 10)
             await load.end()
             assert load.failed == []
+
+
+async def test_every_worker_explains_the_requests_of_all(tmp_path):
+    async with models("m") as [(_, server)]:
+        async with workers(tmp_path, config_for(server, 'log = "off"'), 2) as process:
+            ids, processes = set(), set()
+
+            async def one() -> None:
+                connector = aiohttp.TCPConnector(force_close=True)
+                async with aiohttp.ClientSession(process.url, connector=connector) as session:
+                    messages = [{"role": "user", "content": "hi"}]
+                    body = {"model": "x", "max_tokens": 9, "top_k": 3, "messages": messages}
+                    async with session.post("/v1/messages", json=body) as answer:
+                        ids.add(answer.headers["request-id"])
+                        await answer.read()
+
+            async def explain(id: str) -> None:
+                connector = aiohttp.TCPConnector(force_close=True)
+                async with aiohttp.ClientSession(process.url, connector=connector) as session:
+                    end = time.monotonic() + WAIT
+                    while True:
+                        async with session.get(f"/v1/explain/{id}") as answer:
+                            found = await answer.json()
+                        if "edits" in found:
+                            break
+                        # A request is kept after its last byte, which its client may read before.
+                        assert time.monotonic() < end, found
+                        await asyncio.sleep(0.05)
+                assert "top_k" in {edit["place"] for edit in found["edits"]}
+                processes.add(found["process"])
+
+            end = time.monotonic() + WAIT
+            while len(processes) < 2:
+                assert time.monotonic() < end
+                ids.clear()
+                await asyncio.gather(*(one() for _ in range(12)))
+                await asyncio.gather(*(explain(id) for id in ids for _ in range(2)))
+            assert len(ids) == 12
+            said = await asyncio.to_thread(
+                subprocess.run,
+                [sys.executable, "-m", "toolbridge", "explain", min(ids), "--url", process.url],
+                capture_output=True, text=True, check=True, timeout=WAIT, cwd=tmp_path,
+                env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+            )  # fmt: skip
+            assert "answered by the process" in said.stdout
+            assert "removed top_k" in said.stdout

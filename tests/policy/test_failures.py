@@ -22,8 +22,8 @@ from toolbridge.policy.failover import (
 )
 from toolbridge.policy.failures import classify
 from toolbridge.policy.retry import may_retry
-from toolbridge.routing.models import Route
 from toolbridge.routing.rejections import rejected
+from toolbridge.routing.route import Route
 
 
 def anthropic(type, message):

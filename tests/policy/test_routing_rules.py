@@ -5,7 +5,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from toolbridge import codecs, config
+from toolbridge import codecs, config_file
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Image, Request, Result, Text, Think, Turn
@@ -144,7 +144,7 @@ def test_a_further_model_moves_only_its_own_conversations():
 def read(text: str, tmp_path):
     file = tmp_path / "toolbridge.toml"
     file.write_text(text)
-    return config.read(config.ConfigSource(file, file.read_bytes()), env={})
+    return config_file.read(config_file.ConfigSource(file, file.read_bytes()), env={})
 
 
 def test_rules_are_read_in_their_order(tmp_path):

@@ -19,11 +19,12 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Request, Text, Tool, Turn
 from toolbridge.core.stage import Identity, StageChain
 from toolbridge.dialects.gate import ThoughtGate
+from toolbridge.policy.answer_stages import AnswerStages
 from toolbridge.runs.log import EventLog, run_place
 from toolbridge.server.streaming import TranslatedWriter
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.structured.conversation import StructuredConversation
-from toolbridge.translate import AnswerStages, RequestOptions, answer_stages, plan
+from toolbridge.translate import RequestOptions, answer_stages, plan
 
 TEXT_MOST = {
     "ollama": 26, "openai_chat": 31, "anthropic": 37, "gemini": 39, "openai_responses": 40,

@@ -138,6 +138,19 @@ def test_a_kept_turn_gives_the_same_requests(times):
     assert msgspec.json.encode(request.turns) == before, "a shared turn was changed"
 
 
+@pytest.mark.parametrize("family", ["", "openai", "anthropic", "gemini"])
+def test_a_turn_that_keeps_its_count_is_counted_alike(family):
+    request = codecs.load("anthropic").decode_request(json.dumps(conversation(5)).encode())
+    estimate_request(request, family="openai")
+    fresh = msgspec.structs.replace(
+        request, turns=tuple(map(msgspec.structs.replace, request.turns))
+    )
+    assert not any(vars(turn) for turn in fresh.turns)
+    expected = estimate_request(fresh, family=family)
+    assert estimate_request(request, family=family) == expected
+    assert estimate_request(request, family=family) == expected
+
+
 def test_a_kept_turn_has_the_path_of_its_own_index():
     decode = codecs.load("anthropic").decode_request
     body = conversation(4)

@@ -16,9 +16,9 @@ from toolbridge.core.errors import (
     Unsupported,
 )
 from toolbridge.core.messages import Problem, Text
+from toolbridge.policy.answer_stages import AnswerStages
 from toolbridge.routing.attempts import AnswerAttempts
-from toolbridge.routing.models import Route
-from toolbridge.translate import AnswerStages
+from toolbridge.routing.route import Route
 
 START = [ev.Started("m1", "m"), ev.TextStart(0), ev.TextDelta(0, "Hi")]
 END = [ev.TextEnd(0, Text("Hi")), ev.Finished("end")]

@@ -10,7 +10,7 @@ from toolbridge.core.messages import Message, Text
 from toolbridge.core.usage import Usage
 from toolbridge.routing.charge import Asked, BudgetExceeded, Charge
 from toolbridge.routing.charges import Charges
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.store.keys import KeyRecord
 from toolbridge.store.ledger import LedgerRow
 from toolbridge.store.sqlite_budgets import SqliteBudgets
@@ -98,3 +98,30 @@ async def test_a_later_pass_keeps_the_place_of_its_request(charges):
     assert charge.reservation is not None
     await charge.settle(Message())
     await other.settle(Message())
+
+
+class Noted:
+    """A journal that keeps its rows in memory."""
+
+    def __init__(self) -> None:
+        self.rows: list[LedgerRow] = []
+
+    def note(self, row: LedgerRow, held: object) -> LedgerRow:
+        assert held is None
+        self.rows.append(row)
+        return row
+
+
+@pytest.mark.parametrize("same", [True, False])
+async def test_a_request_without_limits_is_reported_as_it_ended(charges, same):
+    charges.journal = journal = Noted()
+    request = Reported()
+    settled = Message(content=(Text("x"),), usage=Usage(input=9, output=7), stop="end")
+    ended = settled if same else replace(settled, usage=Usage(input=9, output=8))
+    charge = charges.begin(None, request)
+    async with charge.settling():
+        await charge.fit(ROUTE, Asked(100, 50))
+        await charge.settle(settled)
+        charge.message = ended
+    assert request.found == [(ended, False)]
+    assert [row.output for row in journal.rows] == [0, 7]

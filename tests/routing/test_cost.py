@@ -10,7 +10,8 @@ from toolbridge.core.codec import AnswerContext, Outgoing
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Request
 from toolbridge.dialects.gate import ThoughtGate
-from toolbridge.translate import AnswerStages, PreparedRequest, answer_stages
+from toolbridge.policy.answer_stages import AnswerStages
+from toolbridge.translate import PreparedRequest, answer_stages
 
 PER_PIECE = 30
 

@@ -4,7 +4,7 @@ from toolbridge.config import ProviderConfig
 from toolbridge.core.codec import Target
 from toolbridge.policy.corrections import Correction
 from toolbridge.routing.learned_corrections import LearnedCorrections
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 
 DROP = Correction("drop", "temperature")
 

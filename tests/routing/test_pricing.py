@@ -1,16 +1,20 @@
 """Which price list applies to a route, and the prices that are shown of it."""
 
+import pytest
 from tests.tables import every_row
 
 from toolbridge.accounting.cost import Pricing
 from toolbridge.accounting.tariff import Rates
 from toolbridge.config import ModelConfig, ProviderConfig, RatesConfig
+from toolbridge.core import events as ev
 from toolbridge.core.codec import Target
 from toolbridge.core.stage import Identity
-from toolbridge.routing.models import Route
+from toolbridge.core.usage import Usage
 from toolbridge.routing.pricing import has_price, pricing, rates_of
+from toolbridge.routing.route import Route
 
 AT = 1_780_000_000.0
+USED = Usage(input=1000, output=10)
 GIVEN = ModelConfig(rates=RatesConfig(1.0, 2.0))
 
 
@@ -67,3 +71,13 @@ async def test_a_stage_adds_the_cost_where_there_is_a_price_list():
     assert isinstance(await pricing(route(LOCAL), AT), Identity)
     assert isinstance(await pricing(route(), AT), Pricing)
     assert isinstance(await pricing(route(LOCAL, settings=GIVEN), AT), Pricing)
+
+
+async def test_a_model_is_looked_up_in_a_thread_only_once():
+    first = await pricing(route(), AT)
+    assert isinstance(first, Pricing)
+    work = pricing(route(), AT)
+    with pytest.raises(StopIteration) as ended:  # it waits for nothing
+        work.send(None)
+    assert isinstance(ended.value.value, Pricing)
+    assert ended.value.value.feed(ev.UsageReported(USED)) == first.feed(ev.UsageReported(USED))

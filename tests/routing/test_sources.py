@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.node.gateways import MODEL, provider
 from tests.node.server import Scene, running
-from tests.node.sessions import TEXT, until
+from tests.node.sessions import TEXT
+from tests.waiting import until
 
 from toolbridge.config import Config
 from toolbridge.core import events as ev

@@ -34,16 +34,8 @@ class Held:
         await leaving
 
 
-async def until(claim) -> None:
-    for _ in range(500):
-        if claim():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came true")
-
-
 async def soon(event: asyncio.Event) -> None:
-    await asyncio.wait_for(event.wait(), 5)
+    await asyncio.wait_for(event.wait(), 20)
 
 
 async def rejecting(_: Heard, line: Line) -> None:

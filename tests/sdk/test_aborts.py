@@ -4,8 +4,9 @@ import asyncio
 import gc
 
 import pytest
-from tests.sdk.held import Held, soon, until
+from tests.sdk.held import Held, soon
 from tests.sdk.places import QUIET, place
+from tests.waiting import until
 
 import toolbridge
 from toolbridge import AsyncClient, Client, Signal
@@ -53,7 +54,7 @@ async def test_an_abort_reaches_one_who_waits():
         reading = asyncio.create_task(stream.result())
         await until(lambda: stream.message.text)
         stream.abort()
-        message = await asyncio.wait_for(reading, 5)
+        message = await asyncio.wait_for(reading, 20)
         await soon(held.gone)
     assert (message.stop, message.text) == ("aborted", "first ")
 
@@ -89,7 +90,7 @@ async def test_an_abort_from_another_thread_reaches_one_who_blocks():
         reading = asyncio.create_task(asyncio.to_thread(read, config, signal))
         await until(server.chats)
         signal.abort("from elsewhere")
-        message = await asyncio.wait_for(reading, 5)
+        message = await asyncio.wait_for(reading, 20)
         await soon(held.gone)
     assert message.problem.text == "from elsewhere"
     assert signal.aborted
@@ -172,7 +173,7 @@ async def test_a_client_that_closes_wakes_one_who_waits():
             stream = client.stream("there/m", "hi")
             reading = asyncio.create_task(stream.result())
             await until(lambda: stream.message.text)
-        message = await asyncio.wait_for(reading, 5)
+        message = await asyncio.wait_for(reading, 20)
         await soon(held.gone)
     assert message.problem.text == "the client was closed"
 

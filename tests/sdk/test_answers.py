@@ -14,8 +14,8 @@ from toolbridge.core import events as ev
 from toolbridge.core.codec import Target
 from toolbridge.core.messages import Tool
 from toolbridge.core.usage import Usage
-from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import pricing
+from toolbridge.routing.route import Route
 
 USED = ev.UsageReported(Usage(input=100_000, output=100_000))
 

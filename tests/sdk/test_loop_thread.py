@@ -99,6 +99,6 @@ def test_it_may_be_closed_from_its_own_loop():
         loop_thread.close()
         return threading.current_thread()
 
-    loop_thread.run(close()).join(5)
+    loop_thread.run(close()).join(20)
     with pytest.raises(LoopClosed):
         loop_thread.run(nothing())

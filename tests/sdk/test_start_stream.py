@@ -12,6 +12,7 @@ import pytest
 from tests.peers import gateway, model_server
 from tests.sdk.replays import RUN, TRANSCRIPTS, Replay, check, event_bytes, options_of
 from tests.streams import chunk, reply, scripted, streaming
+from tests.waiting import until
 
 import toolbridge
 from toolbridge.config import Config, StreamConfig
@@ -189,12 +190,11 @@ async def test_a_tool_that_takes_too_long_is_given_up():
         await asyncio.sleep(30)
         return city
 
-    began = time.monotonic()
     stream = astart_stream(
         "What is the weather in Oslo?", tools=[weather], tool_timeout=0.05, config=HERE
     )
-    await stream.result()
-    assert time.monotonic() - began < 5
+    async with asyncio.timeout(20):
+        await stream.result()
     (used,) = stream.tools
     assert used.result["error"]["code"] in {"tool_failed", "tool_timeout"}
 
@@ -297,8 +297,7 @@ async def test_abort_stops_the_run_and_close_does_not():
         with pytest.raises(StreamFailed) as caught:
             await aborted.result()
         assert caught.value.code == "aborted"
-        await asyncio.sleep(0.05)
-        assert list(app.service.streams._live) == [left.run]
+        await until(lambda: list(app.service.streams._live) == [left.run])
 
 
 async def test_an_abort_before_the_first_read_asks_nobody():
@@ -349,7 +348,7 @@ async def test_a_server_that_never_ends_is_given_up_after_the_callers_own_time()
         await line.gone()
 
     async with model_server(silent) as server:
-        stream = astart_stream("x", url=server.url, request_timeout=0.05)
+        stream = astart_stream("x", url=server.url, request_timeout=1)
         with pytest.raises(StreamFailed) as caught:
             await stream.result()
         assert (caught.value.code, stream.text) == ("request_timeout", "hm")
@@ -416,8 +415,8 @@ def test_a_blocking_stream_can_be_held_from_another_thread():
     stream = start_stream(PIZZA, config=HERE, **DEMO)
     next(stream)
     stream.pause()
-    threading.Timer(0.2, stream.resume).start()
     began = time.monotonic()
+    threading.Timer(0.2, stream.resume).start()
     next(stream)
     assert time.monotonic() - began > 0.15
     stream.close()
@@ -431,7 +430,7 @@ def test_no_thread_is_left():
     next(stream)
     del stream
     gc.collect()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.01)
     assert threading.active_count() <= before

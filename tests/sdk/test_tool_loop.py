@@ -98,7 +98,7 @@ async def test_coroutines_run_at_the_same_time():
     both = asyncio.Barrier(2)
 
     async def meet(city: str) -> str:
-        await asyncio.wait_for(both.wait(), 5)
+        await asyncio.wait_for(both.wait(), 20)
         return city
 
     met = toolbridge.tool(name="weather")(meet)
@@ -109,7 +109,7 @@ async def test_coroutines_run_at_the_same_time():
 
 
 async def test_functions_do_not_stop_the_loop():
-    both = threading.Barrier(2, timeout=5)
+    both = threading.Barrier(2, timeout=20)
     met = toolbridge.tool(name="weather")(lambda **_: both.wait())
     async with place("ollama", Scripted(TWO, END)) as (_, config), AsyncClient(config) as client:
         run = client.run("there/m", "?", tools=[met])
@@ -231,9 +231,9 @@ async def test_an_abort_ends_tools_that_wait():
     async with place("ollama", two) as (server, config), AsyncClient(config) as client:
         run = client.run("there/m", "?", tools=[asleep])
         working = asyncio.create_task(run.result())
-        await asyncio.wait_for(begun.wait(), 5)
+        await asyncio.wait_for(begun.wait(), 20)
         run.abort("enough")
-        message = await asyncio.wait_for(working, 5)
+        message = await asyncio.wait_for(working, 20)
     assert (message.stop, message.problem.text) == ("aborted", "enough")
     assert len(server.chats()) == 1
     assert all(part.is_error for part in results_of(run))

@@ -1,5 +1,7 @@
 import asyncio
 
+from tests.waiting import until
+
 from toolbridge.server.deadline import Deadline
 
 
@@ -10,13 +12,13 @@ async def test_a_deadline_fires_once_at_the_time_that_was_set_last():
     started = loop.time()
     deadline.set(0.02)
     deadline.set(0.06)  # later
-    await asyncio.sleep(0.12)
+    await until(lambda: fired)
+    await asyncio.sleep(0.05)
     assert len(fired) == 1
     assert fired[0] - started >= 0.059
     deadline.set(60)
     deadline.set(0.01)  # earlier
-    await asyncio.sleep(0.05)
-    assert len(fired) == 2
+    await until(lambda: len(fired) == 2)
 
 
 async def test_a_deadline_that_was_cleared_or_stopped_does_not_fire():

@@ -14,6 +14,7 @@ from tests.peers import bridged, gateway, line_of, model_server, replay, whole
 
 from toolbridge.cli.explain import lines_of
 from toolbridge.config import Config, ProviderConfig
+from toolbridge.core.caller import owner_of
 from toolbridge.server.kept_requests import KeptRequests
 
 SECRET = "sk-proj-0123aAbBcCdDeEfF"
@@ -221,7 +222,7 @@ async def test_another_key_sees_nothing_and_secrets_are_masked():
             assert "provider-key-0123456789" not in shown
             assert (await get(url, id))[0] == 401
             assert (await get(url, id, {"x-api-key": "other"}))[0] == 403
-            assert app.gateway.kept_requests.find(id, "another-key") is None
+            assert app.gateway.kept_requests.find(id, owner_of("another-key")) is None
 
 
 async def test_a_secret_is_masked_before_a_text_is_cut():
@@ -348,4 +349,4 @@ async def test_a_request_of_another_process_is_explained_from_the_ledger(home, t
     assert found["tokens"]["output"] == whole["tokens"]["output"]
     assert found["route"]["attempts"] == [{"model": "there/tiny"}]
     assert "→ there/tiny: " in shown
-    assert "another process" in shown
+    assert "no running process of the gateway has the bodies" in shown

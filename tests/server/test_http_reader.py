@@ -201,3 +201,44 @@ def test_a_head_is_read_as_it_was_meant():
     assert head.headers[b"x-a"] == b"1, 2"
     assert head.headers[b"host"] == b"127.0.0.1:3456"
     assert (head.keep_alive, head.expects, head.length, head.modern) == (False, True, 3, True)
+
+
+_FIRST = b"POST /v1/messages HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nX-A: b\r\n\r\nhello"
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        _FIRST,
+        _FIRST.replace(b": 5", b": 3").replace(b"hello", b"abc"),
+        _FIRST.replace(b": 5", b": 05"),
+        _FIRST.replace(b": 5", b":  5 "),
+        _FIRST.replace(b": 5", b": " + b"9" * 18),
+        _FIRST.replace(b": 5", b": " + b"9" * 19),
+        _FIRST.replace(b": 5", b": -5"),
+        _FIRST.replace(b": 5", b": "),
+        _FIRST.replace(b": 5", b": 5, 5"),
+        _FIRST.replace(b": 5", b": 5\r\nContent-Length: 5"),
+        _FIRST.replace(b": 5", b": 5\r\nTransfer-Encoding: chunked"),
+        _FIRST.replace(b": 5", b": 5\nX-B: c"),
+        _FIRST.replace(b"messages", b"responses"),
+        _FIRST.replace(b"X-A: b", b"X-A: c"),
+        _FIRST.replace(b"X-A: b", b"X-A: b\r\nConnection: close"),
+        _FIRST.replace(b"Host: h\r\n", b""),
+        b"GET / HTTP/1.1\r\nHost: h\r\n\r\n",
+    ],
+)
+def test_a_head_like_the_one_before_it_is_read_as_on_a_new_connection(second):
+    after, fault = read(_FIRST, second)
+    alone, alone_fault = read(second)
+    assert after[1:] == alone
+    assert str(fault) == str(alone_fault)
+    assert after[0] == read(_FIRST)[0][0], "the head before it stays as it is"
+
+
+def test_the_limit_of_a_head_counts_for_one_like_the_head_before_it():
+    longer = _FIRST.replace(b": 5", b": " + b"0" * 17 + b"5")
+    size = longer.index(b"\r\n\r\n") + 4
+    assert read(_FIRST, longer, max_head=size)[1] is None
+    _, fault = read(_FIRST, longer, max_head=size - 1)
+    assert str(fault) == f"the head of the request is longer than {size - 1} bytes"

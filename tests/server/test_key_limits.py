@@ -11,8 +11,9 @@ import ollama
 import openai
 import pytest
 from google import genai
-from tests.key_users import ask, create, key, team, until
+from tests.key_users import ask, create, key, team
 from tests.peers import gateway, model_server
+from tests.waiting import until
 
 from toolbridge.server import created_keys
 

@@ -1,14 +1,19 @@
 """A large request takes several turns of the event loop, so that other streams go on."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 from tests.peers import bridged, line_of, replay
 from tests.server.test_messages import body, post
+from tests.waiting import until
 
 from toolbridge.core import json as json_functions
-from toolbridge.routing import sources, translated
-from toolbridge.server import api_endpoint, gateway
+from toolbridge.routing import loop_turns, sources, translated
+from toolbridge.server import api_endpoint
+from toolbridge.server.http_protocol import HttpConnection
+from toolbridge.server.streaming import StreamReply
 
 
 class Turns:
@@ -36,9 +41,9 @@ class Turns:
 @pytest.fixture
 def turns(monkeypatch):
     turns = Turns()
-    read = api_endpoint.ApiEndpoint.read
-    monkeypatch.setattr(api_endpoint.ApiEndpoint, "read", turns.noting("decode", read))
-    monkeypatch.setattr(translated, "plan", turns.noting("plan", translated.plan))
+    reading = api_endpoint.ApiEndpoint.reading
+    monkeypatch.setattr(api_endpoint.ApiEndpoint, "reading", turns.noting("decode", reading))
+    monkeypatch.setattr(translated, "_planned", turns.noting("plan", translated._planned))
     dump = json_functions.dump_bytes
     monkeypatch.setattr(sources, "dump_bytes", turns.noting("send", dump))
     return turns
@@ -55,7 +60,7 @@ async def steps_of(turns, text):
 
 
 async def test_decoding_planning_and_sending_are_separate_turns(turns):
-    decoded, planned, sent = await steps_of(turns, "x " * gateway.LARGE)
+    decoded, planned, sent = await steps_of(turns, "x " * loop_turns.LARGE)
     assert decoded < planned < sent
 
 
@@ -76,3 +81,26 @@ async def test_a_long_conversation_is_sent_alike_each_time():
     first, second = (heard.json for heard in server.heard if heard.path == "/api/chat")
     assert first == second
     assert len(first["messages"]) == len(asked["messages"])
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_exchange_is_freed_at_its_end_without_a_collection(monkeypatch, stream):
+    begun, freed = [], []
+    for kind in (StreamReply, HttpConnection):
+
+        def begin(self, *args, kind=kind, begin=kind.__init__, **kwargs):
+            begin(self, *args, **kwargs)
+            begun.append(kind)
+            weakref.finalize(self, freed.append, kind)
+
+        monkeypatch.setattr(kind, "__init__", begin)
+    gc.disable()
+    try:
+        async with bridged(replay(line_of("ok"), line_of("", done=True))) as (url, _, _):
+            response, _ = await post(url, body("x", stream=stream))
+            assert response.status == 200
+        await until(lambda: len(freed) == len(begun))
+    finally:
+        gc.enable()
+    assert (StreamReply in begun) == stream
+    assert HttpConnection in begun

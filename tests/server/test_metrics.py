@@ -5,7 +5,7 @@ import pytest
 from tests.peers import bridged, replay, whole
 
 from toolbridge.core.messages import HealingReport, Loss, Message, Problem, Step
-from toolbridge.core.usage import Usage
+from toolbridge.core.usage import Cost, Usage
 from toolbridge.server.metrics import Metrics
 from toolbridge.server.request_log import Entry
 
@@ -37,6 +37,27 @@ def test_a_model_is_named_when_it_has_answered_or_is_configured():
     assert 'model="other",provider="",status="404",surface="openai_chat"} 1000' in "\n".join(shown)
     assert any('model="real"' in line for line in shown)
     assert any('model="configured",provider="",status="500"' in line for line in shown)
+
+
+def test_counters_go_on_after_they_were_read():
+    metrics = Metrics()
+    made = entry("m")
+    cost = Cost(total=0.25)
+    made.message = Message(usage=Usage(input=3, output=5, cache_read=2, reasoning=1, cost=cost))
+    made.first_token = 0.5
+    for _ in range(3):
+        metrics.record(made, 200, 0.25)
+        metrics.record_call(made, 200, inner=True)
+        read = metrics.text().split("\n")
+    labels = 'model="m",provider=""'
+    assert f'toolbridge_requests_total{{{labels},status="200",surface="openai_chat"}} 3' in read
+    assert 'toolbridge_seconds_total{surface="openai_chat"} 0.75' in read
+    assert 'toolbridge_first_token_seconds_total{surface="openai_chat"} 1.5' in read
+    assert f'toolbridge_tokens_total{{direction="input",{labels}}} 30' in read
+    assert f'toolbridge_tokens_total{{direction="output",{labels}}} 30' in read
+    assert f'toolbridge_cached_tokens_total{{kind="read",{labels}}} 12' in read
+    assert f"toolbridge_thinking_tokens_total{{{labels}}} 6" in read
+    assert f"toolbridge_cost_usd_total{{{labels}}} 1.5" in read
 
 
 def test_models_that_answer_to_any_name_are_bounded():

@@ -10,9 +10,10 @@ from tests.peers import gateway, model_server
 
 from toolbridge import providers
 from toolbridge.config import Config, ProviderConfig
-from toolbridge.routing.models import Route, Target
+from toolbridge.core.codec import Target
 from toolbridge.routing.passthrough import passthrough_body
 from toolbridge.routing.providers import find_providers, passes_through
+from toolbridge.routing.route import Route
 
 STREAM = (
     b'event: message_start\r\ndata: {"type":"message_start","message":{"id":"msg_1","type":"message",'
@@ -217,7 +218,7 @@ async def test_an_event_without_content_is_not_held_back():
         aiohttp.ClientSession() as session,
         session.post(url + "/v1/messages", data=ODD) as reply,
     ):
-        await asyncio.wait_for(reply.content.readuntil(b'{"type":"ping"}\n\n'), 5)
+        await asyncio.wait_for(reply.content.readuntil(b'{"type":"ping"}\n\n'), 20)
         go_on.set()
         assert (await reply.content.read()).endswith(STREAM[len(WORDS) :])
 

@@ -5,6 +5,7 @@ import asyncio
 import aiohttp
 from tests.peers import Heard, Line, gateway, model_server
 from tests.server.test_failover import ask, asked, fails, says, text_of, two
+from tests.waiting import until
 
 from toolbridge.config import Config, ProviderConfig
 from toolbridge.policy.provider_breaker import FAILURES
@@ -87,14 +88,6 @@ class Gate:
         await self.open.acquire()
         self.running -= 1
         await says("anthropic", "hello")(heard, line)
-
-
-async def until(claim) -> None:
-    for _ in range(1000):
-        if claim():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not become true")
 
 
 def places(app):

@@ -4,6 +4,8 @@ import io
 import json
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from toolbridge.core.messages import HealingReport, Loss, Message, Step
 from toolbridge.core.redaction import Redactor
@@ -53,6 +55,47 @@ def test_a_line_is_bounded_and_holds_no_secret(style):
     assert "sk_live" not in out.getvalue()
     if style == "json":
         assert json.loads(out.getvalue())["session.id"] == "[redacted]"
+
+
+class SlowLog(RequestLog):
+    """A log that looks for secrets in each line as a whole."""
+
+    def _is_plain(self, _):
+        return False
+
+
+WORDS = [
+    "sk_live_123456", "sk-", "password=", "a", "/v1/messages", "open-sesame", " ", "\n", "\x7f", '"', "\\",
+    "é", "\u2028", "token", "key", ":", "=", "?sig=a", "&", "://a:b@", "Bearer ", "0123456789abcdef", "x" * 501,
+    "claude-sonnet-4-5", "{", "[", "'", ",", "max_tokens", "password='", 'token="', "secret:", "api_key", '\\"',
+]  # fmt: skip
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=4).map("".join)
+
+
+def written(kind: type[RequestLog], requests) -> str:
+    out = io.StringIO()
+    log = kind("json", out, Redactor(["open-sesame"]))
+    for path, model, routes in requests:
+        entry = Entry("req_00000000")
+        entry.at = 1_700_000_000.25
+        entry.note(url__path=path, gen_ai__request__model=model)
+        entry.fields["routes.tried"] = routes
+        log.write({**entry.line(200), "duration_ms": 1.5})
+    return out.getvalue()
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS, st.lists(TEXTS, max_size=3)), max_size=4))
+@example([(word, "a", []) for word in WORDS])
+@example([("a", "a", [word]) for word in WORDS])
+@example([("a", "b", ["x"] * 21)])
+def test_lines_that_need_no_change_are_written_like_all_others(requests):
+    assert written(RequestLog, requests) == written(SlowLog, requests)
+
+
+def test_a_field_with_the_name_of_a_secret_is_masked():
+    out = io.StringIO()
+    RequestLog("json", out).write({"request.id": "req_00000000", "api_key": "hunter2"})
+    assert json.loads(out.getvalue())["api_key"] == "[redacted]"
 
 
 def test_what_the_model_wrote_is_not_in_the_line():

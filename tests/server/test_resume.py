@@ -9,7 +9,8 @@ from contextlib import closing, suppress
 import pytest
 from tests.peers import gateway
 from tests.raw_http import connect, read_all
-from tests.resuming import APIS, Asker, paced, until
+from tests.resuming import APIS, Asker, paced
+from tests.waiting import until
 
 from toolbridge.conformance import clients
 
@@ -487,3 +488,19 @@ async def test_a_repeat_that_knows_of_the_claim_before_the_first_request_does_is
         asked = [Asker(url, "openai_chat", stream=True, **KEY) for _ in range(3)]
         assert len({(await asker.reply()).body for asker in asked}) == 1
         assert model.requests == 1
+
+
+@pytest.mark.parametrize("asked", [{"x_toolbridge_resume": "30"}, {}], ids=["header", "setting"])
+async def test_what_a_client_sees_first_is_stored_before(asked, tmp_path):
+    env = {"XDG_STATE_HOME": str(tmp_path)}
+    async with paced(env, resume_grace=0.0 if asked else 30.0) as (url, model):
+        for api in APIS:
+            await model.allow(2)
+            asker = Asker(url, api, stream=True, **asked)
+            await until(lambda asker=asker: asker.so_far)
+            with closing(sqlite3.connect(tmp_path / "toolbridge" / "toolbridge.sqlite")) as file:
+                found = file.execute("select count(distinct key) from logged").fetchone()
+            assert found == (APIS.index(api) + 1,), api
+            await model.allow()
+            assert (await asker.reply()).ended == "clean"
+            await model.allow(0)

@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager, suppress
 import anthropic
 import openai
 import pytest
-from tests.resuming import Asker, paced, until
+from tests.resuming import Asker, paced
 from tests.sdks import PLAIN
+from tests.waiting import until
 
 
 @asynccontextmanager

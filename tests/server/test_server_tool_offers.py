@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 from msgspec.structs import replace
-from tests.key_users import until
 from tests.peers import model_server, whole
 from tests.scripted_chat import call, chats, says, searching
 from tests.server.test_server_tool_kinds import ANSWER, MCP, body
 from tests.server.test_server_tool_loop import BODY, FOUND, SEARCH, ask
+from tests.waiting import until
 
 from toolbridge.config import ProviderConfig
 from toolbridge.core.messages import Request, Tool

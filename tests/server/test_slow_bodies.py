@@ -23,7 +23,7 @@ async def test_a_body_in_pieces_is_read_whole(cuts):
             await writer.drain()
             await asyncio.sleep(0.01)
             writer.write(BODY[start:end])
-        reply = await asyncio.wait_for(reader.read(), 10)
+        reply = await asyncio.wait_for(reader.read(), 20)
         writer.close()
     assert reply.startswith(b"HTTP/1.1 200"), reply
 
@@ -38,7 +38,7 @@ async def test_a_client_that_leaves_before_its_body_came_is_let_go():
         while not app.in_flight:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         writer.close()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(20):
             while app.in_flight:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
 

@@ -195,7 +195,7 @@ async def meet(name: str) -> str:
     here.append(name)
     if len(here) == 2:
         together.set()
-    await asyncio.wait_for(together.wait(), 7)
+    await asyncio.wait_for(together.wait(), 20)
     if name == "first":
         await asyncio.sleep(0.05)
     return name

@@ -159,7 +159,7 @@ async def test_a_line_on_which_nothing_is_asked_is_closed():
         streaming(scripted(), http=http) as (url, _, app),
         websockets.connect(at(url)) as line,
     ):
-        await asyncio.wait_for(line.wait_closed(), 5)
+        await asyncio.wait_for(line.wait_closed(), 20)
         assert line.close_code == 4408
         assert not app.in_flight
 

@@ -21,13 +21,13 @@ async def stores(tmp_path):
 
 
 async def test_a_process_is_alive_while_it_has_work_and_a_moment_longer(stores, monkeypatch):
-    monkeypatch.setattr(presence, "LEASE", 0.4)
+    monkeypatch.setattr(presence, "LEASE", 2.0)
     one, two = (Presence(store) for store in stores)
     assert not await two.is_alive(one.id)
     await one.begin()
-    for _ in range(4):
+    for _ in range(6):  # longer than a lease
         assert await two.is_alive(one.id)
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.4)
     one.end()
     while await two.is_alive(one.id):  # noqa: ASYNC110  the store tells nobody
         await asyncio.sleep(0.02)

@@ -243,10 +243,10 @@ async def test_a_value_on_the_disk_has_no_secrets_and_one_in_memory_is_exact(tmp
 async def test_a_kind_is_bounded_in_bytes_in_memory_and_on_the_disk(tmp_path):
     path = tmp_path / "x.sqlite"
     store = SqliteStore(path, size=400_000)
-    await store.put("claim", "k", b"1", seconds=30)
+    await store.put("claim", "k", b"1", seconds=3000)
     for n in range(1000):
-        await store.put("stream/x", str(n), b'"%b"' % (b"x" * 1000), seconds=60 + n)
-    await store.put("stream/x", "large", b"x" * 60_000, seconds=60)
+        await store.put("stream/x", str(n), b'"%b"' % (b"x" * 1000), seconds=6000 + n)
+    await store.put("stream/x", "large", b"x" * 60_000, seconds=6000)
     assert await store.get("stream/x", "large") is None
     assert await store.get("stream/x", "0") is None
     assert await store.get("stream/x", "999") is not None

@@ -170,12 +170,12 @@ async def test_a_reader_waits_for_an_entry_of_any_process(stores):
         await asyncio.wait(waiting, timeout=0.1)
         assert not any(task.done() for task in waiting)
         await writer.append("a", "log", n, [b"x"], seconds=60)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             assert await asyncio.gather(*waiting) == [[(n, b"x")]] * 2
 
 
 async def test_a_reader_waits_no_longer_than_it_asks_for(store):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         assert await store.read("a", "log", 0, wait=0.05) == []
 
 
@@ -191,3 +191,23 @@ async def test_a_long_log_is_read_in_parts(stores):
         while rest[-1][0] < 96:
             rest += await store.read("a", "log", rest[-1][0])
         assert [n for n, _ in first + rest] == list(range(1, 97))
+
+
+async def test_the_values_of_a_kind_are_those_of_all_processes(stores):
+    one, two = stores
+    assert await one.values("kind") == []
+    await one.put("kind", "a", b"1", seconds=60)
+    await two.put("kind", "b", SECRET, seconds=60)
+    await two.put("kind", "c", b"3", seconds=60)
+    await two.put("other", "d", b"4", seconds=60)
+    await one.put("kind", "e", b"5", seconds=0.01)
+    await two.drop("kind", "c")
+    await asyncio.sleep(0.02)  # twice the life of the last value
+    assert sorted(await one.values("kind")) == sorted(await two.values("kind")) == [b"1", MASKED]
+
+
+async def test_a_store_in_memory_has_no_values_of_others(stack):
+    store = SqliteStore()
+    stack.push_async_callback(store.close)
+    await store.put("kind", "a", b"1", seconds=60)
+    assert await store.values("kind") == []

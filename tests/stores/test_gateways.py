@@ -11,8 +11,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import aiohttp
 import pytest
-from tests.key_users import CountingModel, ask, command, create, settings, until
+from tests.key_users import CountingModel, ask, command, create, settings
 from tests.peers import gateway, model_server
+from tests.waiting import until
 
 from toolbridge.server import created_keys
 

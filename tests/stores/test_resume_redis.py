@@ -8,7 +8,8 @@ from tests.operating import config_for, is_gone
 from tests.operating import until as until_in_thread
 from tests.peers import model_server
 from tests.processes import gateway_process
-from tests.resuming import APIS, Asker, PacedModel, until
+from tests.resuming import APIS, Asker, PacedModel
+from tests.waiting import until
 
 
 async def test_answers_are_attached_to_and_continued_on_another_gateway(tmp_path, redis_url):

@@ -40,7 +40,7 @@ def descriptors():
 
 async def read(root, *more, **asked):
     registry = Registry([fs_read([root, *more])])
-    return await registry.call("fs.read", asked, ToolContext(), timeout=5)
+    return await registry.call("fs.read", asked, ToolContext(), timeout=20)
 
 
 @pytest.mark.parametrize(

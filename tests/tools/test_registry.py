@@ -5,7 +5,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 
 import pytest
 
@@ -178,31 +177,28 @@ async def test_a_coroutine_that_ignores_its_end_does_not_hold_the_caller():
                 continue
 
     registry = Registry([RegisteredTool("stubborn", "", {}, stubborn, timeout=0.05)])
-    started = time.monotonic()
     assert (await registry.call("stubborn", {}, NOBODY)).code == "tool_timeout"
-    assert time.monotonic() - started < 2
+    assert not let_go.is_set()
     let_go.set()
     await asyncio.sleep(0.01)
 
 
 async def test_a_function_that_blocks_does_not_stop_the_loop():
-    ended = threading.Event()
-    registry = Registry(
-        [RegisteredTool("block", "", {}, lambda _a, _c: ended.wait(30), timeout=0.2)]
-    )
-    ticks = 0
+    begun, ended = threading.Event(), threading.Event()
+
+    def block(_arguments, _context):
+        begun.set()
+        return ended.wait(30)
 
     async def tick():
-        nonlocal ticks
-        while True:
-            ticks += 1
-            await asyncio.sleep(0.01)
+        while not begun.is_set():  # noqa: ASYNC110  a thread sets it
+            await asyncio.sleep(0.001)
+        ended.set()
 
     ticking = asyncio.create_task(tick())
-    assert (await registry.call("block", {}, NOBODY)).code == "tool_timeout"
-    ticking.cancel()
-    ended.set()
-    assert ticks > 5
+    registry = Registry([RegisteredTool("block", "", {}, block, timeout=60)])
+    assert (await registry.call("block", {}, NOBODY)).result is True
+    await ticking
 
 
 async def test_the_caller_may_leave_and_the_tool_is_cancelled():
@@ -221,7 +217,7 @@ async def test_the_caller_may_leave_and_the_tool_is_cancelled():
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await calling
-    await asyncio.wait_for(left.wait(), 2)
+    await asyncio.wait_for(left.wait(), 20)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, StopIteration, GeneratorExit])
@@ -250,19 +246,15 @@ async def test_threads_are_bounded_and_come_free_again():
     registry = Registry(
         [
             RegisteredTool("hang", "", {}, lambda _a, _c: let_go.wait(30), timeout=0.05),
-            RegisteredTool("quick", "", {}, lambda _a, _c: 1, timeout=0.05),
+            RegisteredTool("quick", "", {}, lambda _a, _c: 1, timeout=60),
         ],
         threads=threads,
     )
     for _ in range(2):
         await registry.call("hang", {}, NOBODY)
-    assert (await registry.call("quick", {}, NOBODY)).code == "tool_timeout"
+    assert (await registry.call("quick", {}, NOBODY, timeout=0.05)).code == "tool_timeout"
     let_go.set()
-    for _ in range(100):
-        if (await registry.call("quick", {}, NOBODY)).code == "":
-            break
-    else:
-        pytest.fail("no thread came free")
+    assert (await registry.call("quick", {}, NOBODY)).code == ""
 
 
 def test_a_tool_that_never_ends_does_not_keep_the_process():

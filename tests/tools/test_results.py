@@ -1,10 +1,9 @@
 """Results that fit into a stream."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.work import calls_made
 
 from toolbridge.core.json import dump_bytes
 from toolbridge.tools.results import DEEPEST, fit
@@ -82,13 +81,8 @@ def test_a_bottomless_result_is_refused():
 
 
 def test_a_large_result_is_cut_in_linear_time():
-    def took(n):
+    def calls(n):
         value = [{"text": "word " * 20} for _ in range(n)]
-        best = 9.0
-        for _ in range(3):
-            started = time.thread_time()
-            fit(value)
-            best = min(best, time.thread_time() - started)
-        return best
+        return calls_made(lambda: fit(value))
 
-    assert took(40_000) < 12 * took(10_000)
+    assert calls(40_000) < 5 * calls(10_000)

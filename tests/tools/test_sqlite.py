@@ -3,17 +3,17 @@
 import asyncio
 import sqlite3
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.waiting import until
 
 from toolbridge.core.json import dump_bytes
 from toolbridge.tools.context import ToolContext
 from toolbridge.tools.registry import Registry
-from toolbridge.tools.sqlite import MOST, sqlite_query
-from toolbridge.tools.sqlite_process import SqlProcess
+from toolbridge.tools.sqlite import MOST, SqliteQuery, query, sqlite_query
+from toolbridge.tools.sqlite_process import SqlProcess, SqlProcesses
 
 pytestmark = pytest.mark.req("TF-40")
 
@@ -30,7 +30,7 @@ def file(tmp_path):
     return path
 
 
-async def ask(file, sql, *parameters, seconds=1.0, **more):
+async def ask(file, sql, *parameters, seconds=20.0, **more):
     registry = Registry([sqlite_query({"main": file}, seconds=seconds)])
     asked = {"sql": sql, "parameters": list(parameters), **more}
     return await registry.call("sqlite.query", asked, ToolContext(), timeout=20)
@@ -109,10 +109,8 @@ async def test_nothing_else_can_be_done(file, sql):
     ],
 )
 async def test_a_question_without_end_is_stopped(file, sql):
-    started = time.monotonic()
     outcome = await ask(file, sql, seconds=0.2)
     assert outcome.result["error"]["reason"] == "too_slow"
-    assert time.monotonic() - started < 3
 
 
 async def test_rows_and_bytes_are_bounded(file):
@@ -169,13 +167,14 @@ ONE_FUNCTION = [
 @pytest.mark.parametrize("sql", ONE_FUNCTION)
 async def test_one_function_without_end_is_stopped_and_leaves_nothing_behind(file, sql):
     before = set(threading.enumerate())
-    started = time.monotonic()
     outcome = await ask(file, sql, seconds=0.2)
-    assert time.monotonic() - started < 3
     assert outcome.result["error"]["reason"] == "too_slow"
-    await asyncio.sleep(0.05)
-    left = [thread for thread in threading.enumerate() if thread not in before]
-    assert [thread.name for thread in left if thread.name == "toolbridge-tool"] == []
+
+    def left():
+        new = set(threading.enumerate()) - before
+        return [thread for thread in new if thread.name == "toolbridge-tool"]
+
+    await until(lambda: not left())
 
 
 async def test_a_question_that_needs_too_much_memory_is_refused(file):
@@ -197,15 +196,14 @@ async def test_questions_after_a_stopped_one_and_side_by_side_are_answered(file)
     assert [outcome.result["rows"] for outcome in outcomes] == [[[n]] for n in range(12)]
 
 
-async def test_a_warm_process_answers_the_next_question(file):
-    registry = Registry([sqlite_query({"main": file})])
-    times = []
-    for n in range(10):
-        started = time.monotonic()
-        outcome = await registry.call("sqlite.query", {"sql": f"select {n}"}, ToolContext())
-        times.append(time.monotonic() - started)
-        assert outcome.result["rows"] == [[n]]
-    assert sorted(times)[5] < 0.05
+def test_a_warm_process_answers_the_next_question(file):
+    processes = SqlProcesses()
+    pids = set()
+    for n in range(3):
+        found = query(processes, file, SqliteQuery(f"select {n}"), 20)
+        assert found["rows"] == [[n]]
+        pids |= {process.pid for process in processes._idle}
+    assert len(pids) == 1
 
 
 def test_the_process_is_told_nothing_of_ours(monkeypatch):

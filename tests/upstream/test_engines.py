@@ -128,7 +128,7 @@ async def test_a_server_that_hangs_delays_a_route_by_the_limit_once(monkeypatch)
 
     async with model_server(hang, probes=True) as server, Upstream() as upstream:
         catalog = EngineCatalog(upstream, "mine", f"{server.url}/v1/models", {}, private=True)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             reports = [await catalog.report(0.3) for _ in range(3)]
     assert [report.answered for report in reports] == [False] * 3
     assert len(server.heard) == 1

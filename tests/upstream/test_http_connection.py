@@ -74,7 +74,7 @@ async def listening(provider, tls=None, host="127.0.0.1"):
     async def serve(reader, writer):
         serving.add(asyncio.current_task())
         await provider(reader, writer)
-        await asyncio.wait_for(asyncio.gather(writer.wait_closed(), return_exceptions=True), 5)
+        await asyncio.wait_for(asyncio.gather(writer.wait_closed(), return_exceptions=True), 20)
 
     server = await asyncio.start_server(serve, host, 0, ssl=tls)
     try:
@@ -394,7 +394,7 @@ async def test_a_reader_that_is_cancelled_leaves_no_connection():
     provider = Provider(hold=True)
     async with listening(provider) as url, Upstream() as upstream:
         task = asyncio.create_task(ask(upstream, url))
-        await asyncio.wait_for(provider.asked.wait(), 5)
+        await asyncio.wait_for(provider.asked.wait(), 20)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -60,7 +60,7 @@ def test_an_engine_that_hangs_is_ended(engine):
     began = time.monotonic()
     with pytest.raises(ToolbridgeError, match="ended with status -9"):
         engine("hang", wait=1.0).wait_until_ready()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
 
 
 def test_a_stop_ends_the_server(engine):

@@ -21,6 +21,7 @@ export type ServerErrorCode =
   | "unclosed_frame"
   | "frame_timeout"
   | "invalid_arguments"
+  | "invalid_result"
   | "schema_repair_failed"
   | "tool_timeout"
   | "tool_failed"

@@ -88,7 +88,10 @@ class Calibration:
         """Record the count that the provider reported for a prompt with this estimate."""
         if estimated <= 0 or not LOWEST <= actual / estimated <= HIGHEST:
             return
-        self._ratios.setdefault(model, _Ratio()).learn(actual / estimated, estimated)
+        ratio = self._ratios.get(model)
+        if ratio is None:
+            ratio = self._ratios[model] = _Ratio()
+        ratio.learn(actual / estimated, estimated)
         self._ratios.move_to_end(model)
         if len(self._ratios) > self._most:
             self._ratios.popitem(last=False)

@@ -28,10 +28,13 @@ from toolbridge.core.messages import (
     Text,
     Thinking,
     Tool,
+    Turn,
 )
 from toolbridge.core.server_tool_text import server_text
 from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.shared_tools import once_per_list
+from toolbridge.core.shared_turns import once_per_turn
+from toolbridge.core.steps import Steps, stepwise
 
 SimpleRule: TypeAlias = Literal["words4", "chars4"]
 
@@ -95,28 +98,32 @@ are derived from the ratio of their counts to those of OpenAI's public vocabular
 _COMMON = TokenizerFamily()
 
 _IDEOGRAPHS = re.compile("[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+")  # fmt: skip
+_ASCII = bytes(range(128))
 # Letters beyond ASCII come in pieces of about two; emoji and symbols take two tokens each.
 _LETTERS_PER_TOKEN = 2.0
 
 
-def estimate_request(request: Request, *, family: str = "") -> int:
+@stepwise
+def estimate_request(request: Request, *, family: str = "") -> Steps[int]:
     """Return the estimated input tokens of a request; an unknown family has the common values."""
     kind = _FAMILIES.get(family, _COMMON)
     tokens = float(kind.start)
     for text in request.system:
         tokens += _text_tokens(text.text, kind)
     for turn in request.turns:
-        tokens += kind.message
-        for part in turn.content:
-            if isinstance(part, Text):
-                tokens += _text_tokens(part.text, kind)
-            else:
-                tokens += _part_tokens(part, kind)
+        tokens += _turn_tokens(turn, family)
+        yield
     if request.tools:
         tokens += kind.tools + _tools_tokens(request.tools, kind)
     if request.output and request.output.schema:
         tokens += _text_tokens(dumps(request.output.schema), kind)
     return max(1, round(tokens))
+
+
+@once_per_turn
+def _turn_tokens(turn: Turn, family: str) -> float:
+    kind = _FAMILIES.get(family, _COMMON)
+    return kind.message + sum(_part_tokens(part, kind) for part in turn.content)
 
 
 def estimate_text(text: str, *, family: str = "") -> float:
@@ -127,9 +134,11 @@ def estimate_text(text: str, *, family: str = "") -> float:
 def _text_tokens(text: str, kind: TokenizerFamily) -> float:
     if text.isascii():
         return len(text) / kind.characters
-    plain = len(text.encode("ascii", "ignore"))
-    ideographs = sum(map(len, _IDEOGRAPHS.findall(text)))
-    letters = len(text) - plain - ideographs
+    # ASCII is removed from the bytes first: a pattern takes ten times as long for each character.
+    encoded = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
+    beyond = encoded.decode("utf-8", "surrogatepass")
+    letters = len(_IDEOGRAPHS.sub("", beyond))
+    plain, ideographs = len(text) - len(beyond), len(beyond) - letters
     return plain / kind.characters + ideographs / kind.ideographs + letters / _LETTERS_PER_TOKEN
 
 

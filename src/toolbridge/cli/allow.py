@@ -11,9 +11,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from toolbridge import config as configuration
-from toolbridge import trust
-from toolbridge.config import FILE_NAME, Config
+from toolbridge import config_file, trust
+from toolbridge.config import Config
+from toolbridge.config_file import FILE_NAME
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.printable import printable
 from toolbridge.map_settings import show_chain
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         # Read through the list that was just written, so that exactly the allowed content is shown.
         content = trust.read_allowed(file, os.environ)
-        config = configuration.read(configuration.ConfigSource(file, content))
+        config = config_file.read(config_file.ConfigSource(file, content))
         lines = [f"allowed {file}", *_contents(config)]
     except ConfigError:
         trust.forget(file, os.environ)

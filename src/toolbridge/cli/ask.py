@@ -20,7 +20,7 @@ from toolbridge.core.messages import Loss, Request, Text, Think, Turn
 from toolbridge.policy.failover import TriedAddress, chain_loss
 from toolbridge.routing import Router
 from toolbridge.routing.attempts import AnswerAttempts
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.upstream.http import Upstream
 
 

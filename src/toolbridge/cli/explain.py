@@ -102,6 +102,8 @@ def lines_of(found: JsonObject, paint: Paint) -> Iterator[str]:
     yield paint("title", head)
     if error := _object(found.get("error")):
         yield paint("bad", f"  {_text(error.get('type'))}: {_text(error.get('message'))}")
+    if process := found.get("process"):
+        yield f"  answered by the process {_text(process)}"
     yield from _section("route", _route_lines(client, route), paint)
     if found.get("tool_mode"):
         mode = f"tool mode {_text(found.get('tool_mode'))}, dialect {_text(found.get('dialect'))}"

@@ -10,10 +10,9 @@ import os
 import sys
 from pathlib import Path
 
-from toolbridge import config as configuration
-from toolbridge import trust
+from toolbridge import config_file, trust
 from toolbridge.cli.files import check_writable, read_file
-from toolbridge.config import FILE_NAME
+from toolbridge.config_file import FILE_NAME
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.printable import printable
 from toolbridge.importers import IMPORTERS, import_source, read_source
@@ -63,8 +62,8 @@ def _print_notes(draft: ConfigDraft) -> None:
 
 def _check(toml: str, path: Path) -> None:
     """Raise `ConfigError` if the result cannot be used, so that no broken file is written."""
-    source = configuration.ConfigSource(path, toml.encode(), may_spend=False)
-    find_providers(configuration.read(source, env={}), {})
+    source = config_file.ConfigSource(path, toml.encode(), may_spend=False)
+    find_providers(config_file.read(source, env={}), {})
 
 
 def _write(path: Path, toml: str, *, force: bool) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 from toolbridge import providers, trust
 from toolbridge.cli.files import check_writable
 from toolbridge.cli.models import list_models
-from toolbridge.config import FILE_NAME, Config
+from toolbridge.config import Config
+from toolbridge.config_file import FILE_NAME
 from toolbridge.core.errors import ConfigError
 from toolbridge.store import private_files
 

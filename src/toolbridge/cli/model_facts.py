@@ -9,8 +9,8 @@ from toolbridge.core.redaction import Redactor
 from toolbridge.policy.model_facts import JoinedFacts, KnownModel
 from toolbridge.routing.capabilities import CHECKED
 from toolbridge.routing.learned_corrections import LearnedCorrections
-from toolbridge.routing.models import Route
 from toolbridge.routing.request_corrections import RequestCorrections
+from toolbridge.routing.route import Route
 from toolbridge.routing.tool_modes import ToolModes
 from toolbridge.state_dir import state_dir
 from toolbridge.store.engines import Engines

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from toolbridge import config
-from toolbridge.config import Config, ConfigSource
+from toolbridge import config_file
+from toolbridge.config import Config
+from toolbridge.config_file import ConfigSource
 from toolbridge.core.errors import ConfigError, MalformedRequest
 
 
@@ -113,7 +114,7 @@ def warn_of_key(args: argparse.Namespace) -> None:
 
 def load(args: argparse.Namespace) -> Config:
     """Return the configuration with the flags of this command line."""
-    return config.load(args.config, flags=flags(args))
+    return config_file.load(args.config, flags=flags(args))
 
 
 def load_with_source(
@@ -123,12 +124,12 @@ def load_with_source(
 
     For a process that is `unattended`, raise `ConfigError` instead: its warnings are only in a log.
     """
-    source = config.choose(args.config)
+    source = config_file.choose(args.config)
     if source.refused and unattended:
         raise ConfigError(f"{source.refused}. Or choose the file yourself with --config FILE")
     if source.refused:
         print(f"toolbridge: {source.refused}", file=sys.stderr)
-    return config.read(source, flags=flags(args)), source
+    return config_file.read(source, flags=flags(args)), source
 
 
 def flags(args: argparse.Namespace) -> dict[str, object]:

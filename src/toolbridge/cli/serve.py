@@ -17,13 +17,15 @@ import msgspec
 from toolbridge.cli import options, processes, state, systemd, version
 from toolbridge.cli.server_tool_checks import describe_tools
 from toolbridge.cli.store_checks import describe_servers
-from toolbridge.config import Config, ConfigSource
+from toolbridge.config import Config
+from toolbridge.config_file import ConfigSource
 from toolbridge.core.errors import ConfigError, ToolbridgeError
 from toolbridge.map_settings import addresses_of, show_chain
 from toolbridge.policy.thinking import THINKING_PREFIXES
 from toolbridge.routing import nodes
 from toolbridge.server import listeners
 from toolbridge.server.listeners import Inheritance, Listeners
+from toolbridge.store.notices import worker_notices
 
 if TYPE_CHECKING:
     from toolbridge.routing.models import ModelRoutes
@@ -229,6 +231,7 @@ async def _serve(config: Config, listening: Listeners, process: ServerProcess) -
     app, inherited = App(config, process.env), process.inherited
     if inherited is not None and inherited.metrics:
         app.metrics.share(Path(inherited.metrics))
+        worker_notices.share(Path(inherited.metrics))
     hooks = ServerHooks(on_start, announced.count_reload, replace)
     worker, parent = (inherited.worker, inherited.parent) if inherited else (0, 0)
     server = GatewayServer(

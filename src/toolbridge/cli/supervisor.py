@@ -18,7 +18,8 @@ from pathlib import Path
 
 from toolbridge.cli import options, processes, state, systemd
 from toolbridge.cli.processes import Child
-from toolbridge.config import Config, ConfigSource
+from toolbridge.config import Config
+from toolbridge.config_file import ConfigSource
 from toolbridge.core.errors import ConfigError, ToolbridgeError
 from toolbridge.routing import nodes
 from toolbridge.server import signals

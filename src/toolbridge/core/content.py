@@ -1,6 +1,8 @@
 """The basic parts of messages: texts, images, opaque tokens, and the origin of a part.
 
 `core.server_tools` and `core.messages` build on them; other code imports them from `core.messages`.
+A part is created after everything inside it, so that parts form no cycles: `gc=False` spares the
+garbage collector the thousands of parts in the conversations that are kept.
 """
 
 from typing import Literal, TypeAlias
@@ -13,7 +15,7 @@ Cache: TypeAlias = Literal["", "5m", "1h"]
 """How long to cache the prompt up to this part. Anthropic, Messages API: `cache_control.ttl`."""
 
 
-class Opaque(msgspec.Struct, frozen=True):
+class Opaque(msgspec.Struct, frozen=True, gc=False):
     """A token that only its provider can read: a signature or encrypted thinking.
 
     It is sent back unchanged to the provider, API and model that made it, and to no other.
@@ -51,7 +53,7 @@ class Origin(msgspec.Struct, frozen=True, eq=False, gc=False):
         return 0
 
 
-class Text(msgspec.Struct, frozen=True, tag="text", omit_defaults=True):
+class Text(msgspec.Struct, frozen=True, gc=False, tag="text", omit_defaults=True):
     text: str
     citations: tuple[JsonObject, ...] = ()
     """The sources of the text; `core.citations` defines the form that every codec understands."""
@@ -60,7 +62,7 @@ class Text(msgspec.Struct, frozen=True, tag="text", omit_defaults=True):
     source: Origin | None = None
 
 
-class Image(msgspec.Struct, frozen=True, tag="image", omit_defaults=True):
+class Image(msgspec.Struct, frozen=True, gc=False, tag="image", omit_defaults=True):
     """One of `data` (base64), `url` and `file_id` is set."""
 
     data: str = ""

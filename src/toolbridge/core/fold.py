@@ -28,15 +28,8 @@ from toolbridge.core.messages import (
 )
 from toolbridge.core.usage import Usage
 
-BlockEdge: TypeAlias = (
-    ev.TextStart
-    | ev.ThinkingStart
-    | ev.CallStart
-    | ev.TextEnd
-    | ev.ThinkingEnd
-    | ev.CallEnd
-    | ev.PartAdded
-)
+BlockEdge: TypeAlias = ev.ThinkingStart | ev.CallStart | ev.ThinkingEnd | ev.CallEnd | ev.PartAdded
+AnswerReport: TypeAlias = ev.Healed | ev.LogprobsReported | ev.Alternative | ev.Lost
 
 
 class _OpenBlock:
@@ -91,15 +84,28 @@ class Fold:
             self.feed(event)
 
     def feed(self, event: ev.Event) -> None:
-        match event:
+        match event:  # the most frequent first: each case is a comparison
             case ev.TextDelta(index, piece) | ev.ThinkingDelta(index, piece):
                 self._append(index, piece)
             case ev.CallDelta(index, piece):
                 self._append(index, piece)
+            case ev.TextStart(index):
+                self._blocks[index] = _OpenBlock("text")
+            case ev.TextEnd(index, part):
+                self._blocks[index] = part
             case ev.Started(id, model, envelope):
                 self.id, self.model, self.envelope = id, model, envelope
             case ev.UsageReported(usage):
                 self.usage = usage
+            case ev.Finished() | ev.Failed():
+                self._terminal = event
+            case ev.Healed() | ev.LogprobsReported() | ev.Alternative() | ev.Lost():
+                self._feed_report(event)
+            case _:
+                self._feed_block(event)
+
+    def _feed_report(self, event: AnswerReport) -> None:
+        match event:
             case ev.Healed(_, report):
                 self.healed.append(report)
             case ev.LogprobsReported(tokens):
@@ -108,10 +114,6 @@ class Fold:
                 self.alternatives.setdefault(choice, Fold()).feed(inner)
             case ev.Lost(loss):
                 self.losses.append(loss)
-            case ev.Finished() | ev.Failed():
-                self._terminal = event
-            case _:
-                self._feed_block(event)
 
     def _append(self, index: int, piece: str) -> None:
         block = self._blocks[index]
@@ -121,14 +123,10 @@ class Fold:
 
     def _feed_block(self, event: BlockEdge) -> None:
         match event:
-            case ev.TextStart(index):
-                self._blocks[index] = _OpenBlock("text")
             case ev.ThinkingStart(index, field):
                 self._blocks[index] = _OpenBlock("thinking", name=field)
             case ev.CallStart(index, id, name):
                 self._blocks[index] = _OpenBlock("call", id, name)
-            case ev.TextEnd(index, part):
-                self._blocks[index] = part
             case ev.ThinkingEnd(index, thought):
                 self._blocks[index] = thought
             case ev.CallEnd(index, call):

@@ -19,7 +19,7 @@ from toolbridge.core.server_tools import ServerCall, ServerResult, ServerTool
 from toolbridge.core.usage import Usage
 
 
-class Thinking(msgspec.Struct, frozen=True, tag="thinking", omit_defaults=True):
+class Thinking(msgspec.Struct, frozen=True, gc=False, tag="thinking", omit_defaults=True):
     """Thinking of the model. Redacted thinking has no text, only an opaque token."""
 
     text: str
@@ -30,7 +30,7 @@ class Thinking(msgspec.Struct, frozen=True, tag="thinking", omit_defaults=True):
     source: Origin | None = None
 
 
-class Document(msgspec.Struct, frozen=True, tag="document", omit_defaults=True):
+class Document(msgspec.Struct, frozen=True, gc=False, tag="document", omit_defaults=True):
     """One of `data` (base64), `text`, `url` and `file_id` is set."""
 
     data: str = ""
@@ -46,20 +46,20 @@ class Document(msgspec.Struct, frozen=True, tag="document", omit_defaults=True):
     source: Origin | None = None
 
 
-class Audio(msgspec.Struct, frozen=True, tag="audio", omit_defaults=True):
+class Audio(msgspec.Struct, frozen=True, gc=False, tag="audio", omit_defaults=True):
     data: str
     media_type: str = ""
     source: Origin | None = None
 
 
-class Reference(msgspec.Struct, frozen=True, tag="reference", omit_defaults=True):
+class Reference(msgspec.Struct, frozen=True, gc=False, tag="reference", omit_defaults=True):
     """A deferred tool that a tool search has found and that may be called from now on."""
 
     name: str
     source: Origin | None = None
 
 
-class Foreign(msgspec.Struct, frozen=True, tag="foreign", omit_defaults=True):
+class Foreign(msgspec.Struct, frozen=True, gc=False, tag="foreign", omit_defaults=True):
     """A part that only one API has: kept for that API, reported as a loss for the others."""
 
     origin: str
@@ -70,7 +70,7 @@ class Foreign(msgspec.Struct, frozen=True, tag="foreign", omit_defaults=True):
     """A text that other APIs get instead, such as code that was executed and its output."""
 
 
-class Call(msgspec.Struct, frozen=True, tag="call", omit_defaults=True):
+class Call(msgspec.Struct, frozen=True, gc=False, tag="call", omit_defaults=True):
     """A tool call of the model.
 
     `raw` is the text of arguments that are not a JSON object; `arguments` is then empty. Such a
@@ -89,7 +89,7 @@ class Call(msgspec.Struct, frozen=True, tag="call", omit_defaults=True):
 ResultPart: TypeAlias = Text | Image | Document | Audio | Reference | Foreign
 
 
-class Result(msgspec.Struct, frozen=True, tag="result", omit_defaults=True):
+class Result(msgspec.Struct, frozen=True, gc=False, tag="result", omit_defaults=True):
     call_id: str
     content: tuple[ResultPart, ...] = ()
     is_error: bool = False
@@ -115,7 +115,9 @@ Part: TypeAlias = (
 Role: TypeAlias = Literal["system", "user", "assistant"]
 
 
-class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
+class Turn(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
+    """A message of the conversation. `core.shared_turns` keeps derived values in its `__dict__`."""
+
     role: Role
     content: tuple[Part, ...]
     source: Origin | None = None

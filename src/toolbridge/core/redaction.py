@@ -16,7 +16,13 @@ import msgspec
 from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps, loads
 from toolbridge.core.masking import MASK, secrets_pattern
 from toolbridge.core.secret_containers import find_containers
-from toolbridge.core.secret_patterns import Edit, find_secrets, is_secret_name, settled_length
+from toolbridge.core.secret_patterns import (
+    Edit,
+    find_secrets,
+    has_signs,
+    is_secret_name,
+    settled_length,
+)
 
 __all__ = ["MASK", "Redacted", "Redactor", "is_secret_name"]
 
@@ -47,6 +53,10 @@ class Redactor:
     def text(self, text: str) -> str:
         """Return `text` without secrets."""
         return self._redacted(text, [])[0]
+
+    def is_plain(self, text: str) -> bool:
+        """Whether `text` contains neither a secret nor a name that makes the text after it one."""
+        return not has_signs(text) and (self._given is None or self._given.search(text) is None)
 
     def json(self, value: object) -> Redacted:
         """Return any value as JSON without secrets."""
@@ -126,18 +136,25 @@ class Redactor:
         self, text: str, marks: list[int], *, lines: bool = True
     ) -> tuple[str, list[int]]:
         for _ in range(_PASSES):
-            changed, marks = _apply(text, self._edits(text, lines=lines), marks)
+            if not (edits := self._edits(text, lines=lines)):
+                break
+            changed, marks = _apply(text, edits, marks)
             if changed == text:
                 break
             text = changed
         return text, marks
 
     def _edits(self, text: str, *, lines: bool) -> list[Edit]:
-        found = list(find_secrets(text))
-        found += find_containers(text, lambda value: self.value(value, secret=True), lines=lines)
+        found: list[Edit] = []
+        if has_signs(text):
+            found += find_secrets(text)
+            found += find_containers(text, self._whole, lines=lines)
         if self._given is not None:
             found += [(*match.span(), MASK) for match in self._given.finditer(text)]
         return _merged(found)
+
+    def _whole(self, value: Json) -> Json:
+        return self.value(value, secret=True)
 
 
 class _Inner(NamedTuple):

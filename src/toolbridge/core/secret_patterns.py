@@ -71,6 +71,18 @@ _MAY_GO_ON = re.compile(
 _BRACKETS = re.compile(r"[{\[\\]")
 _ASCII_LOWER = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 _SECRET_NAME = re.compile(rf"(?i)(?:{NAMES})\Z")
+_BEGINNINGS = (*_SK, *_PREFIXES, "eyJ")
+"""What a key or a token begins with."""
+_ALL_SIGNS = ("?", "&", "://", "-----begin ", "bearer", *_STEMS, *map(str.lower, _BEGINNINGS))
+_SIGNS = tuple(
+    sign for sign in _ALL_SIGNS if not any(part in sign for part in _ALL_SIGNS if part != sign)
+)
+"""One of these is in every text with a secret, in lower case."""
+
+
+def has_signs(text: str) -> bool:
+    """Whether `text` may contain a secret, or a name that makes the text after it one."""
+    return any(map(text.lower().__contains__, _SIGNS))
 
 
 def find_secrets(text: str) -> Iterator[Edit]:
@@ -91,7 +103,8 @@ def find_names(text: str, pattern: re.Pattern[str], lower: str) -> Iterator[re.M
     Searching for plain strings is ten times as fast as searching for the pattern.
     """
     done = 0
-    for at in sorted(at for stem in _STEMS for at in _occurrences(lower, stem)):
+    found = [stem for stem in _STEMS if stem in lower]
+    for at in sorted(at for stem in found for at in _occurrences(lower, stem)):
         if at >= done and (match := pattern.match(text, at)) is not None:
             done = match.end()
             yield match
@@ -135,7 +148,7 @@ def opens_private_key(text: str) -> bool:
 
 
 def _by_look(text: str) -> Iterator[Edit]:
-    for prefix in (*_SK, *_PREFIXES, "eyJ"):
+    for prefix in [beginning for beginning in _BEGINNINGS if beginning in text]:
         done = 0
         for at in _occurrences(text, prefix):
             match = _LOOKS.match(text, at) if at >= done else None

@@ -7,7 +7,7 @@ family share a file as `DIALECTS` and are listed in `FAMILIES`. Users choose one
 `dialect`; `auto` (auto.py) recognises all of them.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
@@ -82,6 +82,7 @@ def _from_module(module: str, name: str) -> Dialect:
     return next(dialect for dialect in dialects if dialect.name == name)
 
 
+@lru_cache(256)
 def for_model(model: str) -> str | None:
     """Return the dialect of a model by its name; None when the model is not in the table."""
     lower = model.lower()

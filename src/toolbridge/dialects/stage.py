@@ -95,7 +95,7 @@ class DialectStage:
             return [*out, settled_end(event, calls=bool(self._called))]
         if isinstance(event, ev.Failed):
             return self._failed(event)
-        return self._read(event)
+        return [event] if isinstance(event, _OUTER) else self._read(event)
 
     def close(self) -> list[ev.Event]:
         return []

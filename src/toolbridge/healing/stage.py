@@ -94,25 +94,25 @@ class Healer:
 
     def _take(self, event: ev.Event) -> None:
         match event:
+            case ev.Started() | ev.UsageReported():  # of every answer, as the text after it
+                self._out.append(event)
+            case ev.TextStart(index) | ev.ThinkingStart(index) | ev.PartAdded(index):
+                block = self._add(index, _Block())
+                self._decide(block)
+                self._write(block, event)
+            case ev.TextDelta() | ev.TextEnd() | ev.ThinkingDelta() | ev.ThinkingEnd():
+                self._write(self._blocks[event.index], event)
             case ev.CallStart():
                 self._start_call(event)
             case ev.CallDelta(index, json):
                 self._write_call(self._blocks[index], json)
             case ev.CallEnd(index, call):
                 self._end_call(self._blocks[index], call)
-            case ev.TextStart(index) | ev.ThinkingStart(index) | ev.PartAdded(index):
-                block = self._add(index, _Block())
-                self._decide(block)
-                self._write(block, event)
             case ev.Finished() | ev.Failed():
                 self._finish(event)
-            case ev.Started() | ev.UsageReported() | ev.LogprobsReported():
+            case ev.LogprobsReported() | ev.Lost() | ev.Alternative():
                 self._out.append(event)
-            case ev.Lost() | ev.Alternative():
-                self._out.append(event)
-            case (
-                ev.TextDelta() | ev.TextEnd() | ev.ThinkingDelta() | ev.ThinkingEnd() | ev.Healed()
-            ):
+            case ev.Healed():
                 self._write(self._blocks[event.index], event)
 
     # Calls.

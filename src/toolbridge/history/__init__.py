@@ -7,12 +7,23 @@ of this package in order; each module names the rule it satisfies. A valid conve
 unchanged and equal input gives equal output, because model servers cache prompts by their prefix.
 """
 
+from operator import is_
 from typing import Literal
 
 import msgspec
 
 from toolbridge.core.codec import Rules
-from toolbridge.core.messages import Loss, Request
+from toolbridge.core.messages import (
+    Call,
+    Foreign,
+    Loss,
+    Reference,
+    Request,
+    Result,
+    Text,
+    Turn,
+)
+from toolbridge.core.steps import Steps, stepwise
 from toolbridge.history import roles
 from toolbridge.history.call_links import link
 from toolbridge.history.empty import without_empty_text
@@ -20,6 +31,7 @@ from toolbridge.history.ids import legal_ids
 from toolbridge.history.names import legal_names
 from toolbridge.history.own_fields import with_readable_parts
 from toolbridge.history.pairing import settle
+from toolbridge.history.part_kinds import kinds_of
 from toolbridge.history.past_calls import Heal, PastCalls, heal_past_calls
 from toolbridge.history.sequence import one_at_a_time
 
@@ -35,6 +47,7 @@ class Prepared(msgspec.Struct, frozen=True):
     """The client's name of each renamed tool, by the name that is sent."""
 
 
+@stepwise
 def prepare(
     request: Request,
     rules: Rules,
@@ -42,7 +55,7 @@ def prepare(
     sequential: bool = False,
     heal: Heal | None = None,
     same_api: bool = False,
-) -> Prepared:
+) -> Steps[Prepared]:
     """Return `request` as its target accepts it.
 
     `sequential` splits parallel calls into one call per turn. `heal` corrects the arguments of past
@@ -50,26 +63,48 @@ def prepare(
     order and messages of the same role stay separate.
     """
     losses: list[Loss] = []
-    if not same_api:
+    kinds = kinds_of(request.turns)
+    if not same_api and Foreign in kinds:
         request = with_readable_parts(request)
-    links = link(request.turns)
-    past = heal_past_calls(request, links, heal, losses) if heal else PastCalls()
-    order: Literal["calls", "client", "loose"] = "client" if same_api else "calls"
-    if not rules.pairs:
-        order = "loose"
-    turns = settle(request.turns, links, past, losses, "calls" if sequential else order)
-    if sequential:
-        turns = one_at_a_time(turns)
-    system = request.system
+    turns, system = list(request.turns), request.system
+    has_calls = not kinds.isdisjoint(_CALLS)
+    if has_calls:
+        order: Literal["calls", "client", "loose"] = "client" if same_api else "calls"
+        if not rules.pairs:
+            order = "loose"
+        links = link(turns)
+        yield
+        past = heal_past_calls(request, links, heal, losses) if heal else PastCalls()
+        yield
+        turns = settle(turns, links, past, losses, "calls" if sequential else order)
+        yield
+        turns = one_at_a_time(turns) if sequential else turns
     if not rules.empty_text:
         turns, system = without_empty_text(turns, system)
+    yield
     if not rules.system_in_place:
         turns = roles.fold_system(turns, losses)
     if rules.alternate:
         # Anthropic merges consecutive messages of one role itself, so its clients may send them.
         turns = roles.begin_with_user(turns if same_api else roles.merge(turns))
     turns = roles.finish(turns, request.turns, rules, losses)
-    turns = legal_ids(turns, rules)
-    legal = msgspec.structs.replace(request, turns=tuple(turns), system=system)
-    legal, names = legal_names(legal, rules)
+    yield
+    if has_calls:
+        turns = legal_ids(turns, rules)
+        yield
+    request = _with_turns(request, tuple(turns), system)
+    if not (request.tools or request.tool_choice.names or has_calls or Reference in kinds):
+        return Prepared(request, tuple(losses), {})
+    legal, names = legal_names(request, rules)
     return Prepared(legal, tuple(losses), names)
+
+
+_CALLS = frozenset({Call, Result})
+
+
+def _with_turns(request: Request, turns: tuple[Turn, ...], system: tuple[Text, ...]) -> Request:
+    """Return `request` with other turns; itself for the same objects, as equal ones may differ."""
+    same = len(turns) == len(request.turns) and all(map(is_, turns, request.turns))
+    if same and system == request.system:
+        return request
+    return msgspec.structs.replace(request, turns=turns, system=system)

@@ -20,6 +20,7 @@ from toolbridge.core.messages import (
     Text,
     Turn,
 )
+from toolbridge.history.part_kinds import kinds_of
 
 HOMES = {
     "anthropic": "anthropic",
@@ -28,6 +29,7 @@ HOMES = {
     "gemini": "google",
 }
 """The vendor that stores the files of each API."""
+_HOLDERS = frozenset({Image, Document, Foreign, Result})
 _GOOGLE = ("gs://", "https://generativelanguage.googleapis.com/")
 
 
@@ -42,7 +44,7 @@ def own_files(
     # A request that the library built has no origin: its file ids are those of the target.
     if not home or home == (HOMES.get(api) if files is None else files):
         return request, []
-    if not any(map(_holds_file, request.turns)):
+    if kinds_of(request.turns).isdisjoint(_HOLDERS) or not any(map(_holds_file, request.turns)):
         return request, []
     notes = _Notes(home, provider)
     turns = tuple(notes.turn(turn) for turn in request.turns)

@@ -33,7 +33,13 @@ def without_own_fields(request: Request, api: str, *, marks: bool) -> tuple[Requ
 
     `marks` is True if the target accepts cache breakpoints.
     """
-    around = [_own_fields(request.system), _of_tools(request.tools), _own_fields(_parts(request))]
+    around = (
+        _own_fields(request.system) if request.system else _NOTHING,
+        _of_tools(request.tools) if request.tools else _NOTHING,
+        _own_fields(_parts(request)),
+    )
+    if around == _ALL_CLEAN and "namespaces" not in request.extra:
+        return request, []
     paths = [*around[0].paths, *around[1].paths, *around[2].paths]
     if "namespaces" in request.extra:
         paths += _namespaces(request)
@@ -60,6 +66,10 @@ class _OwnFields(msgspec.Struct, frozen=True):
     """Whether one of the parts carries fields of its message."""
 
 
+_NOTHING = _OwnFields([])
+_ALL_CLEAN = (_NOTHING, _NOTHING, _NOTHING)
+
+
 def _own_fields(given: Iterable[Part | Tool | Turn]) -> _OwnFields:
     paths: list[str] = []
     marked, messages = "", False
@@ -69,11 +79,11 @@ def _own_fields(given: Iterable[Part | Tool | Turn]) -> _OwnFields:
             continue
         if source.unknown or source.around:
             paths += _paths(source)
-        if not marked:
-            marked = source.path if getattr(one, "cache", None) else ""
+        if not marked and getattr(one, "cache", None):
+            marked = source.path
         if isinstance(one, Foreign):
             messages = messages or one.kind == MESSAGE
-    return _OwnFields(paths, marked, messages)
+    return _OwnFields(paths, marked, messages) if paths or marked or messages else _NOTHING
 
 
 @once_per_list
@@ -91,9 +101,10 @@ def _parts(request: Request) -> list[Part | Tool | Turn]:
     found: list[Part | Tool | Turn] = [*request.turns]
     for turn in request.turns:
         found += turn.content
-        for part in turn.content:
-            if isinstance(part, Result):
-                found += part.content
+        if Result in map(type, turn.content):
+            for part in turn.content:
+                if isinstance(part, Result):
+                    found += part.content
     return found
 
 

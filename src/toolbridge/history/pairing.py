@@ -8,6 +8,7 @@ arrive in another order (anthropics/claude-code#14173, #8484).
 """
 
 from collections.abc import Sequence
+from operator import is_
 from typing import Literal
 
 from msgspec.structs import replace
@@ -52,7 +53,7 @@ class _Settling:
             parts = self._parts(number)
             content = tuple(self._result(at, p) if isinstance(p, Result) else p for at, p in parts)
             if content or not turn.content:
-                settled.append(replace(turn, content=content))
+                settled.append(_with_content(turn, content))
         return settled
 
     def paired(self, order: str) -> list[Turn]:
@@ -72,7 +73,7 @@ class _Settling:
             content = (*pending, *others)
             pending = results
             if content or not turn.content:
-                settled.append(replace(turn, content=content))
+                settled.append(_with_content(turn, content))
         if pending:
             settled.append(Turn("user", tuple(pending)))
         return settled
@@ -134,6 +135,11 @@ class _Settling:
 
     def _lose(self, position: PartIndex, why: str) -> None:
         self._losses.append(Loss(f"turns.{position[0]}.content.{position[1]}", why))
+
+
+def _with_content(turn: Turn, content: tuple[Part, ...]) -> Turn:
+    same = len(content) == len(turn.content) and all(map(is_, content, turn.content))
+    return turn if same else replace(turn, content=content)
 
 
 def _as_user_content(result: Result) -> list[Part]:

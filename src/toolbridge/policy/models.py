@@ -6,13 +6,17 @@ providers, the keys that are set and the default model are passed to them as `Mo
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-import msgspec
-
 from toolbridge.core.errors import UnknownModel
+from toolbridge.policy.name_facts import LONGEST, ModelFacts
+from toolbridge.policy.unknown_models import (
+    misspelt_provider,
+    next_step,
+    unknown_model,
+    unknown_provider,
+)
 
 TIERS = ("opus", "sonnet", "haiku", "fable", "mythos")
 CLAUDE = "claude-"
@@ -42,37 +46,6 @@ _VENDORS = {
 """Provider → the names of its own models."""
 _AGENTS = ("anthropic", "openai", "google")
 """Vendors whose model names coding agents send by default; the default model serves them."""
-_LONGEST = 200
-"""Characters of a name that are compared and shown; a client may send a name of any length."""
-
-
-class ModelFacts(msgspec.Struct, frozen=True):
-    """The facts that decide how a name is resolved."""
-
-    table: Mapping[str, str | tuple[str, ...]] = {}
-    """`[map]`: a name, alias or tier → an address or a listed name; or several, tried in order."""
-    listed: Mapping[str, str] = {}
-    """Every name that a configured or discovered provider lists → `provider/model`."""
-    providers: Mapping[str, str] = {}
-    """Every known provider → the variable of the key that it lacks; empty if it can be used."""
-    cloud_lacks: Mapping[str, str] = {}
-    """Providers in clouds that lack credentials → a clause with all that they lack."""
-    configured: Collection[str] = ()
-    """Providers that have a table in the configuration."""
-    default: str = ""
-    """The address of the default model: configured, discovered, or empty."""
-    fixed: bool = False
-    """Whether the user set the default; then it serves every name that is not resolved otherwise."""
-    demo: str = ""
-    """The demo model's address while no provider is configured or found; it serves Claude names."""
-    owner: str = ""
-    """The provider that an address without a provider belongs to."""
-    silent: str = ""
-    """An Ollama that is configured and does not answer; unlisted names are sent to it."""
-    unlisted: Collection[str] = ()
-    """Configured providers that have not listed their models: any name may be one of theirs."""
-    fetches: bool = False
-    """Whether an Ollama listed its models, so that `ollama pull` can be suggested."""
 
 
 def resolve(name: str, facts: ModelFacts) -> str:
@@ -119,7 +92,7 @@ def check_key(address: str, facts: ModelFacts) -> None:
 def explain_name(name: str, facts: ModelFacts) -> str:
     """Return the rule by which `resolve` finds the model of `name`; empty where none applies."""
     if name in facts.table:
-        return f"[map] has the name {name[:_LONGEST]!r}"
+        return f"[map] has the name {name[:LONGEST]!r}"
     if not name.strip():
         return "the request names no model: the default model"
     plain = _LARGE.sub("", name) or name
@@ -171,8 +144,8 @@ def _meaning(name: str, facts: ModelFacts) -> dict[str, str]:
         return {name: found}
     if name.startswith(_GOOGLE) and name != _GOOGLE:
         return _meaning(name.removeprefix(_GOOGLE), facts)
-    if _misspelt_provider(name, facts, cutoff=0.9):
-        raise _unknown(name, facts)
+    if misspelt_provider(name, facts, cutoff=0.9):
+        raise unknown_model(name, _vendor(name), facts)
     if entry := _table_entry(name, facts.table):
         return _addresses(entry, facts)
     if facts.fixed and facts.default:
@@ -181,7 +154,7 @@ def _meaning(name: str, facts: ModelFacts) -> dict[str, str]:
     if not found and facts.silent:
         found = f"{facts.silent}/{name}"
     if not found:
-        raise _unknown(name, facts)
+        raise unknown_model(name, _vendor(name), facts)
     return _addresses(found, facts)
 
 
@@ -195,7 +168,7 @@ def _nameless(facts: ModelFacts) -> dict[str, str]:
     found = facts.table.get("default") or facts.default or facts.demo
     if not found:
         raise UnknownModel(
-            f"the request names no model, and there is no default. {_next_step(facts)}",
+            f"the request names no model, and there is no default. {next_step(facts)}",
             where="model",
         )
     return _addresses(found, facts)
@@ -229,14 +202,14 @@ def _usable(name: str, address: str, facts: ModelFacts) -> str:
     """Return `address`; raise `UnknownModel` if the key of its provider is not set."""
     provider = address.partition("/")[0]
     if provider not in facts.providers:
-        raise _unknown_provider(address, facts)
+        raise unknown_provider(address, facts)
     if variable := facts.providers.get(provider):
         lacks = facts.cloud_lacks.get(provider) or (
             f"which needs a key: {variable} is not set. Set it where toolbridge runs, or name another "
             "model"
         )
         raise UnknownModel(
-            f"{name[:_LONGEST]!r} is a model of {provider}, {lacks}. {_next_step(facts)}",
+            f"{name[:LONGEST]!r} is a model of {provider}, {lacks}. {next_step(facts)}",
             where="model",
         )
     return address
@@ -321,83 +294,3 @@ def _vendor(name: str) -> str:
     if ":" in lowered or "/" in lowered:  # a tag or a namespace: a local model
         return ""
     return next((vendor for vendor, own in _VENDORS.items() if own.match(lowered)), "")
-
-
-# ── the error for an unknown name ──
-
-
-def _unknown(name: str, facts: ModelFacts) -> UnknownModel:
-    nearest = tuple(dict.fromkeys(_nearest(name[:_LONGEST], facts)))[:3]
-    parts = [f"no model is called {name[:_LONGEST]!r}."]
-    vendor = _vendor(name)
-    if lacks := facts.cloud_lacks.get(vendor, ""):
-        parts.append(f"It is a name of {vendor}, {lacks}.")
-    elif variable := facts.providers.get(vendor, ""):
-        parts.append(f"It is a name of {vendor}; set {variable} where toolbridge runs to use it.")
-    if nearest:
-        parts.append(f"Did you mean {' or '.join(nearest)}?")
-    misspelt = _misspelt_provider(name, facts, cutoff=0.6)
-    if facts.fetches and not vendor and not misspelt and len(name) <= _LONGEST:
-        parts.append(f"`ollama pull {name}` fetches a model that Ollama has.")
-    parts.append(_next_step(facts))
-    return UnknownModel(" ".join(parts), where="model", nearest=nearest)
-
-
-def _unknown_provider(address: str, facts: ModelFacts) -> UnknownModel:
-    """Return the error for an address of the configuration whose provider does not exist."""
-    word, model = re.split(r"[/,]", address[:_LONGEST], maxsplit=1)
-    near = get_close_matches(word.lower(), facts.providers, 1, cutoff=0.5)
-    text = (
-        f"the configuration sends this request to {address[:_LONGEST]!r}, and there is no provider "
-        f"{word!r}."
-    )
-    if near:
-        text += f" Did you mean {near[0]}/{model}?"
-    own = next(iter(facts.configured), "") or "PROVIDER"
-    text += (
-        " A model whose own name has a slash needs its provider in front: "
-        f"{own}/{address[:_LONGEST]}."
-    )
-    nearest = (f"{near[0]}/{model}",) if near else ()
-    return UnknownModel(text, where="model", nearest=nearest)
-
-
-def _next_step(facts: ModelFacts) -> str:
-    if facts.default:
-        return "`toolbridge models` lists the names."
-    return (
-        "`toolbridge models` lists the names; `default` under [map] in toolbridge.toml, or "
-        "`toolbridge serve --model PROVIDER/MODEL`, serves every other name (`--model demo` for "
-        "the embedded demo model)."
-    )
-
-
-def _nearest(name: str, facts: ModelFacts) -> Iterator[str]:
-    word, slash, model = name.partition("/")
-    if slash and (near := _misspelt_provider(name, facts, cutoff=0.6)):
-        yield f"{near}/{model}"
-        return
-    known = {entry.lower(): entry for entry in facts.listed}
-    named = (entry for entry in facts.table if entry != "default" and "*" not in entry)
-    known |= {entry.lower(): entry for entry in named}
-    near_names = [known[entry] for entry in get_close_matches(name.lower(), known, n=6, cutoff=0.6)]
-    # A model is listed as `model` and as `provider/model`; one of the two is suggested.
-    addresses = {facts.listed.get(entry, entry): entry for entry in reversed(near_names)}
-    yield from [entry for entry in near_names if entry in addresses.values()][:3]
-    if not model and ":" not in word:
-        for near in get_close_matches(word.lower(), facts.providers, n=1, cutoff=0.8):
-            yield f"{near}/MODEL"
-    for provider in facts.unlisted:
-        yield f"{provider}/{name}"
-
-
-def _misspelt_provider(name: str, facts: ModelFacts, *, cutoff: float) -> str:
-    """Return the provider whose name the word before the slash resembles.
-
-    Any other word may be part of the model's name: `hf.co/…`, `mistralai/…`.
-    """
-    provider, slash, model = name[:_LONGEST].partition("/")
-    if not slash or not model or provider in facts.providers:
-        return ""
-    near = get_close_matches(provider.lower(), facts.providers, 1, cutoff=cutoff)
-    return near[0] if near else ""

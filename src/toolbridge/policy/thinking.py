@@ -49,9 +49,11 @@ def with_levels(target: Target, api: str) -> Target:
     gpt-oss reads `low`, `medium` or `high` from its prompt (OpenAI harmony format, "Reasoning:")
     and cannot turn thinking off. Quirks from the configuration override these.
     """
-    name, _, _ = target.model.lower().rpartition("/")[2].partition(":")
     known = _LEVEL_QUIRKS.get(api)
-    if known is None or not name.startswith(_LEVEL_PREFIXES):
+    if known is None:
+        return target
+    name, _, _ = target.model.lower().rpartition("/")[2].partition(":")
+    if not name.startswith(_LEVEL_PREFIXES):
         return target
     return replace(target, quirks=known | target.quirks)
 

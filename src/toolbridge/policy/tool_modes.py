@@ -209,8 +209,10 @@ class ToldTools(msgspec.Struct, frozen=True):
 def offered_choice(request: Request) -> ToolChoice:
     """Return the tool choice, or `auto` if it names a tool that the client does not offer."""
     choice = request.tool_choice
+    if choice.mode != "named":
+        return choice
     offered = {tool.name for tool in request.tools}
-    return choice if choice.mode != "named" or offered & {*choice.names} else ToolChoice()
+    return choice if offered & {*choice.names} else ToolChoice()
 
 
 def tell_tools(request: Request, target: Target, mode: ToolMode, options: ModeOptions) -> ToldTools:

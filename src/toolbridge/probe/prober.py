@@ -24,7 +24,7 @@ from toolbridge.probe.card import Attempt, Card, Speed
 from toolbridge.probe.judge import judge
 from toolbridge.probe.tasks import Task
 from toolbridge.routing import Router
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.routing.translated import ClientSide
 
 MAX_TOKENS = 600

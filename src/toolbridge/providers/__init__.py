@@ -7,7 +7,8 @@ merges it with the user's `[providers.NAME]` table, whose values replace these.
 from functools import cache
 from importlib.resources import files
 
-from toolbridge.config import ProviderConfig, parse_provider
+from toolbridge.config import ProviderConfig
+from toolbridge.config_file import parse_provider
 
 
 @cache

@@ -21,17 +21,20 @@ from toolbridge.core.fold import Fold, collect, without_cut_calls
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Message, Problem
 from toolbridge.history.seals import maker_name
+from toolbridge.policy.answer_stages import AnswerStages
 from toolbridge.policy.rescue import is_unparsed
 from toolbridge.policy.retry import may_retry, wait
 from toolbridge.routing.exchange_trace import ExchangeTrace
-from toolbridge.routing.models import Route
-from toolbridge.routing.sources import Batch, Source
-from toolbridge.translate import AnswerStages
+from toolbridge.routing.route import Route
+from toolbridge.routing.sources import Batch, HttpSource, Source
 
 __all__ = ["AnswerAttempts", "Batch", "KnownAnswer", "OpenedAnswer", "SendableRequest"]
 
 Pause: TypeAlias = Callable[[float], Awaitable[None]]
 """Waits before a retry; a replay does not wait."""
+BatchSink: TypeAlias = Callable[[Batch], bool]
+"""Sends events to the client; returns False if the client is slow, after which its reader waits."""
+_ENDS = (ev.Finished, ev.Failed)
 _PRELUDE = (ev.Started, ev.UsageReported, ev.LogprobsReported, ev.Lost)
 
 
@@ -98,6 +101,7 @@ class AnswerAttempts:
         self.attempts = 0
         self.has_next = False
         """Whether another provider can answer instead: then the waits are short."""
+        self._current: _Attempt | None = None
 
     @property
     def needs_other_api(self) -> bool:
@@ -139,6 +143,14 @@ class AnswerAttempts:
                     return
                 if not await self._again(error.problem):
                     raise
+
+    def push_to(self, sink: "BatchSink") -> None:
+        """Pass the rest of the answer to `sink`, as far as it can be pushed; the rest is yielded.
+
+        Called after the first content, when no other attempt follows.
+        """
+        if self._current is not None:
+            self._current.sink = sink
 
     async def message(self) -> Message:
         """Return the whole answer; every failure may be retried, as nothing was sent yet."""
@@ -194,7 +206,9 @@ class AnswerAttempts:
         again = request.retries_empty and request.route.retries and self.attempts == 1
         source = request.source(Ids(self._seed))
         limits = AttemptLimits.of(request)
-        return _Attempt(source, request.stages(self._seed), bare=not again, limits=limits)
+        attempt = _Attempt(source, request.stages(self._seed), bare=not again, limits=limits)
+        self._current = attempt
+        return attempt
 
 
 class KnownAnswer:
@@ -275,11 +289,15 @@ class _Attempt:
         self._held: Batch = []
         self._over = False
         self.has_content = False
+        self.sink: BatchSink | None = None
+        """Takes the events after the first content, where they can be pushed."""
 
     async def read(self) -> Batch | None:
         """Return the next events, None at the end."""
         while not self._over:
             try:
+                if self.sink is not None and (batch := await self._pushed(self.sink)) is not None:
+                    return batch
                 if self._limits is None:
                     piece = await self._source.read()
                 else:
@@ -303,8 +321,40 @@ class _Attempt:
                 return held
         return None
 
+    async def _pushed(self, sink: "BatchSink") -> Batch | None:
+        """Pass events to `sink` as they arrive; return those that the reader has to pass on.
+
+        An empty batch means that the client is slow. None means that the reader has to read.
+        """
+        source, stages = self._source, self._stages
+        if not isinstance(source, HttpSource) or self._limits is not None:
+            self.sink = None
+            return None
+        left: list[Batch] = []
+
+        def take(piece: Batch) -> bool:
+            batch = stages.feed_all(piece)
+            if not batch:
+                self._over = stages.done
+                return not stages.done
+            if stages.done or isinstance(batch[-1], _ENDS):
+                self._over = stages.done or isinstance(batch[-1], ev.Failed)
+                left.append(batch)
+                return False
+            if sink(batch):
+                return True
+            left.append([])
+            return False
+
+        if not await source.push(take):
+            self.sink = None
+        if left:
+            return left[0]
+        return [] if self._over else None
+
     async def close(self) -> None:
         """Close the connection unless all was read, so that the provider stops generating."""
+        self.sink = None
         await self._source.close()
 
     def _hold(self, batch: Batch) -> bool:

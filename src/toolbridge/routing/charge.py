@@ -4,9 +4,9 @@
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Protocol
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, Self
 
 import msgspec
 
@@ -17,11 +17,13 @@ from toolbridge.core.fold import Fold
 from toolbridge.core.messages import Message
 from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import DEFAULT_OUTPUT
-from toolbridge.routing.models import Route
-from toolbridge.routing.pricing import priced
+from toolbridge.routing.pricing import has_price, priced
+from toolbridge.routing.route import Route
 from toolbridge.store.budgets import Reservation
 from toolbridge.store.keys import KeyRecord
 from toolbridge.store.ledger import LedgerRow
+
+_NOTHING = Usage()
 
 
 class ChargedRequest(Protocol):
@@ -101,7 +103,7 @@ class Charge:
         """The answer as far as it was read; the reader sets it."""
         self.message: Message | None = None
         """The answer in the end."""
-        self._earlier = Usage()
+        self._earlier = _NOTHING
         """What earlier requests to the model for the same answer have used; it is settled."""
         self._refused = False
         """Whether the key had too little left for a further request to the model."""
@@ -110,10 +112,13 @@ class Charge:
         self._settled = False
         self._known: tuple[Usage, Usage] | None = None
         """The last usage without its cost and with it."""
+        self._ended: tuple[Message, Message, bool] | None = None
+        """The answer that was settled, the same with all its usage, and whether that is estimated."""
 
     async def fit(self, route: Route, asked: Asked) -> None:
         """Reserve for `route`, which is tried now; raise if the key has too little left for it."""
-        await self._charges.reserve(self, route, asked)
+        if self.key is not None:
+            await self._charges.reserve(self, route, asked)
         tried, self._route, self._asked = self._route, route, asked
         if route is not tried:
             self._known = None
@@ -131,14 +136,12 @@ class Charge:
         The client's next request may come at once, and must find the budget settled.
         """
         if not self._settled and self._row is not None:
-            usage, estimated = self._spent(message)
-            used = await self._priced(message, usage)
+            used, estimated = await self._used(message)
             self._note(_with_usage(self._row, used.usage, estimated=estimated))
-        await self._settle(message)
-
-    async def _settle(self, message: Message) -> None:
+            self._ended = message, used, estimated
         self._settled = True
-        await self._settle_reservation(self._last(message)[0])
+        if self.reservation is not None:
+            await self._settle_reservation(self._last(message)[0])
 
     async def _settle_reservation(self, usage: Usage) -> None:
         reservation, self.reservation = self.reservation, None
@@ -151,7 +154,7 @@ class Charge:
         if (journal := self._charges.journal) is not None:
             # The row has the usage of all passes, and a reservation is for the last one: after
             # others, the reservation of a killed process ends with its lease.
-            held = None if self._earlier.total else self.reservation
+            held = None if self.reservation is None or self._earlier.total else self.reservation
             self._row = journal.note(row, held)
 
     async def note_so_far(self) -> None:
@@ -159,31 +162,32 @@ class Charge:
         message = self._partial(left=True)
         if message is None or self._asked is None:
             return
-        usage, _ = self._spent(message)
-        used = await self._priced(message, usage)
+        used, _ = await self._used(message)
         if self._settled:  # meanwhile
             return
         row, noted = self._request.row_so_far(used, estimated=True), self._row
         if noted is None or (row.output, row.cost) != (noted.output, noted.cost):
             self._note(row)
 
-    @asynccontextmanager
-    async def settling(self) -> AsyncIterator[None]:
+    def settling(self) -> Self:
         """Settle at the end, whatever happens; the request gets the answer and its usage."""
+        return self
+
+    async def __aenter__(self) -> None:
         self._charges.follow(self)
+
+    async def __aexit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: object
+    ) -> None:
         try:
-            yield
-        except (asyncio.CancelledError, Aborted):
-            await self._close(self._partial(left=True))
-            raise
-        except ToolbridgeError:
-            await self._close(self._partial(left=False))
-            raise
-        except BaseException:
-            await self._close(None)
-            raise
-        else:
-            await self._close(self.message)
+            if error is None:
+                await self._close(self.message)
+            elif isinstance(error, asyncio.CancelledError | Aborted):
+                await self._close(self._partial(left=True))
+            elif isinstance(error, ToolbridgeError):
+                await self._close(self._partial(left=False))
+            else:
+                await self._close(None)
         finally:
             self._charges.leave(self)
 
@@ -200,17 +204,19 @@ class Charge:
         return msgspec.structs.replace(read, stop="aborted" if left else "error")
 
     async def _close(self, message: Message | None) -> None:
-        if message is None and self.reservation is None:
-            self._settled = True
-            return
-        await self._settle(message or Message())
+        self._settled = True
+        if self.reservation is not None:
+            await self._settle_reservation(self._last(message or Message())[0])
         if message is None:
             return
         if self._asked is None:
             self._request.finish(message, False)
             return
-        usage, estimated = self._spent(message)
-        self._request.finish(await self._priced(message, usage), estimated)
+        if self._ended is not None and self._ended[0] is message:
+            _, used, estimated = self._ended
+        else:
+            used, estimated = await self._used(message)
+        self._request.finish(used, estimated)
 
     @property
     def _prompt(self) -> int:
@@ -241,9 +247,9 @@ class Charge:
 
     def _last(self, message: Message) -> tuple[Usage, bool]:
         """Return the usage of the last request to the model, and whether it is estimated."""
-        usage, estimated = spent(message, self._prompt)
+        usage, estimated = spent(message, 0 if self._asked is None else self._asked.prompt)
         early = self._earlier
-        if not early.total:
+        if early is _NOTHING or not early.total:
             return usage, estimated
         # The counts of an answer have the output of all requests and the prompt of the last one.
         output = max(usage.output - early.output, 0)
@@ -257,18 +263,24 @@ class Charge:
         prompt = {"input": self._prompt, "cache_read": 0, "cache_write": 0, "cache_write_long": 0}
         return msgspec.structs.replace(last, **prompt), True
 
-    def _spent(self, message: Message) -> tuple[Usage, bool]:
-        """Return the usage of all requests to the model, and whether it is estimated."""
+    async def _used(self, message: Message) -> tuple[Message, bool]:
+        """Return `message` with the usage of all requests to the model, and whether it is estimated."""
         usage, estimated = self._last(message)
-        return usage.plus(self._earlier), estimated
+        if self._earlier is not _NOTHING:
+            usage = usage.plus(self._earlier)
+        if usage is message.usage and self._route is not None and not has_price(self._route):
+            return message, estimated
+        return await self._priced(message, usage), estimated
 
     async def _priced(self, message: Message, usage: Usage) -> Message:
-        if self._route is None:
-            return msgspec.structs.replace(message, usage=usage)
-        if self._known is None or self._known[0] != usage:
-            used = await priced(Message(usage=usage), self._route, self._at)
-            self._known = (usage, used.usage)
-        return msgspec.structs.replace(message, usage=self._known[1])
+        if self._route is not None and has_price(self._route):
+            if self._known is None or self._known[0] != usage:
+                used = await priced(Message(usage=usage), self._route, self._at)
+                self._known = (usage, used.usage)
+            usage = self._known[1]
+        if message.usage is usage:
+            return message
+        return msgspec.structs.replace(message, usage=usage)
 
 
 class InnerCharges(Protocol):

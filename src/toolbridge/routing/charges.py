@@ -32,8 +32,8 @@ from toolbridge.routing.charge import (
     PriceUnknown,
     RowJournal,
 )
-from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import has_price, priced
+from toolbridge.routing.route import Route
 from toolbridge.store import StoreUnavailable
 from toolbridge.store.budgets import LEASE, Budgets, Reservation
 from toolbridge.store.keys import KeyRecord

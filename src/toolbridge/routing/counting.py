@@ -16,7 +16,7 @@ from toolbridge.core.codec import Outgoing
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.json import JsonObject, dump_bytes, maybe_object
 from toolbridge.core.messages import Request
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.routing.sources import HttpRequest, RequestSender, merged_headers
 from toolbridge.translate import RequestOptions, plan
 from toolbridge.upstream.http import Upstream

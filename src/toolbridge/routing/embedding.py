@@ -12,8 +12,8 @@ from toolbridge.core.errors import BrokenWire, ToolbridgeError, Unsupported
 from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Loss, Problem
 from toolbridge.policy.retry import may_retry, wait
-from toolbridge.routing.models import Route
 from toolbridge.routing.rejections import is_page, rejected
+from toolbridge.routing.route import Route
 from toolbridge.routing.sources import HttpRequest, RequestSender
 from toolbridge.upstream.http import Upstream
 

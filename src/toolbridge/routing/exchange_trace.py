@@ -13,7 +13,7 @@ from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Problem
 from toolbridge.core.server_tool_text import outcome_summary
 from toolbridge.core.server_tools import ServerToolOutcome
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.translate import PreparedRequest
 
 MAX_RECORDED = 16 * 1024 * 1024

@@ -22,10 +22,11 @@ from toolbridge.policy.failover import (
     may_try_next,
     overflowed_window,
 )
-from toolbridge.routing.attempts import Batch, OpenedAnswer
+from toolbridge.routing.attempts import AnswerAttempts, Batch, BatchSink, OpenedAnswer
 from toolbridge.routing.charge import BudgetExceeded, PriceUnknown
-from toolbridge.routing.models import ModelRoutes, Route
+from toolbridge.routing.models import ModelRoutes
 from toolbridge.routing.provider_health import PassedOver, ProviderHealth, RequestInFlight
+from toolbridge.routing.route import Route
 
 FindAddresses: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
 """Returns the addresses of a chain, in the order in which they are tried."""
@@ -94,6 +95,11 @@ class AnswerChain:
         """Whether a failure in mid-stream closes the connection instead of sending an error."""
         return self.attempts.aborts
 
+    def push_to(self, sink: BatchSink | None) -> None:
+        """Pass the answer to `sink` after its first content, as far as it can be pushed."""
+        if sink is not None and isinstance(self._attempts, AnswerAttempts):
+            self._attempts.push_to(sink)
+
     async def prepare(self) -> None:
         """Prepare the request for the first address that can be used; raise without one."""
         if self._left is None:
@@ -110,19 +116,20 @@ class AnswerChain:
         while True:
             begun = False
             last: ev.Event | None = None
+            sending = self._sending()
             try:
-                async with (
-                    self._sending() as sending,
-                    aclosing(self.attempts.events()) as batches,
-                ):
-                    async for batch in batches:
-                        if not begun:
-                            begun = True
-                            sending.answered()
-                            self._health.note_answer(self.route.address)
-                        if batch:
-                            last = batch[-1]
-                        yield batch
+                if sending.waits:
+                    await sending.wait()
+                with sending:
+                    async with aclosing(self.attempts.events()) as batches:
+                        async for batch in batches:
+                            if not begun:
+                                begun = True
+                                sending.answered()
+                                self._health.note_answer(self.route.address)
+                            if batch:
+                                last = batch[-1]
+                            yield batch
                     sending.ended(last.problem if isinstance(last, ev.Failed) else None)
             except ToolbridgeError as error:
                 if begun:
@@ -135,8 +142,11 @@ class AnswerChain:
         """Return the whole answer; after every failure another address may be tried."""
         await self.prepare()
         while True:
+            sending = self._sending()
             try:
-                async with self._sending() as sending:
+                if sending.waits:
+                    await sending.wait()
+                with sending:
                     message = await self.attempts.message()
                     sending.ended(None)
                     self._health.note_answer(self.route.address)

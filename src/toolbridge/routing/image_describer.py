@@ -19,7 +19,7 @@ from toolbridge.policy.image_descriptions import (
     with_descriptions,
 )
 from toolbridge.routing.charge import Asked, InnerCharges
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.routing.sources import Batch, Source
 
 AskModel: TypeAlias = Callable[[Route, Request], Awaitable[Message]]

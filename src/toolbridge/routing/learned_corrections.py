@@ -12,7 +12,7 @@ import msgspec
 
 from toolbridge.core.json import dump_bytes
 from toolbridge.policy.corrections import Correction
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.store.interface import Store
 from toolbridge.upstream.hosts import hostname
 
@@ -39,7 +39,8 @@ class LearnedCorrections:
     def __init__(self) -> None:
         self._known: OrderedDict[str, dict[Correction, float]] = OrderedDict()
         self._store: Store | None = None
-        self._unread = False
+        self.unread = False
+        """Whether the store may have corrections that were not loaded yet."""
         self._reading = asyncio.Lock()
         self._saving: asyncio.Task[None] | None = None
         self._changed = False
@@ -47,16 +48,16 @@ class LearnedCorrections:
     def attach(self, store: Store, *, has_values: bool) -> None:
         """Use `store` to keep corrections; `has_values` if an earlier process may have used it."""
         self._store = store
-        self._unread = has_values
+        self.unread = has_values
 
     async def load(self) -> None:
         """Read the corrections of earlier processes, once."""
-        if not self._unread or self._store is None:
+        if not self.unread or self._store is None:
             return
         async with self._reading:
-            if self._unread:
+            if self.unread:
                 kept = await self._store.get(_SCOPE, _KEY)
-                self._unread = False
+                self.unread = False
                 self._merge(kept or b"[]")
 
     async def refresh(self) -> None:

@@ -12,7 +12,6 @@ from toolbridge.config import Config, ModelConfig, ProviderConfig
 from toolbridge.core.errors import UnknownModel
 from toolbridge.map_settings import addresses_of
 from toolbridge.policy.models import (
-    ModelFacts,
     check_key,
     explain_name,
     resolve,
@@ -20,6 +19,7 @@ from toolbridge.policy.models import (
     resolve_targets,
     split_address,
 )
+from toolbridge.policy.name_facts import ModelFacts
 from toolbridge.routing.discovery import DEMO_ADDRESS, Discovery
 from toolbridge.routing.nodes import NODE, model_of, short_name
 from toolbridge.routing.providers import DEMO, OLLAMA, cloud_lacks, missing_key

@@ -12,12 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from toolbridge import codecs
-from toolbridge.config import Config, ModelConfig, ProviderConfig, secret
-from toolbridge.core.codec import RequestEncoder, Target, TargetCodec
+from toolbridge.config import Config, ProviderConfig, secret
 from toolbridge.core.errors import ToolbridgeError, UnknownModel
-from toolbridge.core.messages import Request
-from toolbridge.policy.api_choice import accepts_in
 from toolbridge.policy.model_facts import JoinedFacts
 from toolbridge.policy.model_name import check_model_name
 from toolbridge.policy.models import CLAUDE, split_address
@@ -31,91 +27,23 @@ from toolbridge.routing.capabilities import (
 )
 from toolbridge.routing.discovery import LIST_WAIT, Discovery
 from toolbridge.routing.model_names import ModelNames
-from toolbridge.routing.nodes import NODE, NodeRequestEncoder, model_of, short_name
-from toolbridge.routing.providers import DEMO, OLLAMA, config_for, find_providers, is_vendor_host
+from toolbridge.routing.nodes import NODE, model_of, short_name
+from toolbridge.routing.providers import OLLAMA, config_for, find_providers, is_vendor_host
+from toolbridge.routing.route import Route, in_api
 from toolbridge.upstream.cloud_endpoint import CloudEndpoint
 from toolbridge.upstream.engine_facts import EngineModel
-from toolbridge.upstream.hosts import hostname, is_loopback
 from toolbridge.upstream.http import Upstream
 
-__all__ = ["CLAUDE", "ListedModel", "ModelRoutes", "Route"]
+__all__ = ["CLAUDE", "ListedModel", "ModelRoutes"]
 
 CHAT = "chat"
 EMBEDDING = "embedding"
-RETRIES = 2
 ROUTES_KEPT = 30.0
 """Seconds for which a route is cached, before its provider is asked for the model's details again."""
 _MAX_ROUTES = 256
 """Cached routes; a client may send any number of different names."""
 _TARGET = "\0"
 """Begins the keys of rules' targets among the cached chains; no client's name contains it."""
-
-
-class Route(msgspec.Struct, frozen=True):
-    """The provider and model that serve a request, with the settings of both."""
-
-    provider: str
-    provider_config: ProviderConfig
-    key: str
-    target: Target
-    settings: ModelConfig = ModelConfig()
-    facts: JoinedFacts = JoinedFacts()
-    """What is known about the model, with the source of each fact."""
-    engine: str = ""
-    """The engine of the server, such as `llama.cpp` or `vllm`, as far as it is known."""
-    template: str = ""
-    """The hash of the model's chat template, where the server shows it (llama.cpp)."""
-    slots: int = 0
-    """The number of slots of the server (llama.cpp); 0 if it has none or they are unknown."""
-    endpoint: CloudEndpoint | None = None
-    """Signs the requests of a provider in a cloud; None for every other."""
-
-    others: Mapping[str, "Route"] = {}
-    """The routes to the same model through the provider's other APIs, by the API."""
-    address: str = ""
-    is_demo: bool = False
-    is_node: bool = False
-    is_local: bool = False
-    """Whether the provider runs on this machine. It follows from the other fields, as those above."""
-
-    def __post_init__(self) -> None:
-        api = self.provider_config.api
-        derive = msgspec.structs.force_setattr
-        derive(self, "address", f"{self.provider}/{self.target.model}")
-        derive(self, "is_demo", api == DEMO)
-        derive(self, "is_node", api == NODE)
-        derive(self, "is_local", is_loopback(hostname(self.provider_config.url)))
-
-    def serving(self, api: str, request: Request) -> "Route":
-        """Return the route for a client of `api`: in that API, where the model accepts it."""
-        other = self.others.get(api)
-        return other if other and self._accepts(api, request) else self
-
-    def _accepts(self, api: str, request: Request) -> bool:
-        return accepts_in(api, self.facts.known, request, self.target.model)
-
-    @property
-    def shown_window(self) -> int:
-        """The context window that is shown to clients; 0 if it is unknown."""
-        return shown_window(self.provider_config, self.facts)
-
-    @property
-    def codec(self) -> TargetCodec:
-        return codecs.load_target(self.provider_config.api)
-
-    @property
-    def request_encoder(self) -> RequestEncoder | None:
-        """The encoder for requests to the provider; None for the demo model, which takes ours."""
-        if self.is_demo:
-            return None
-        return NodeRequestEncoder() if self.is_node else self.codec
-
-    @property
-    def retries(self) -> int:
-        """The number of retries; none for a node, whose session reconnects and pays by itself."""
-        if self.provider_config.retries is not None:
-            return self.provider_config.retries
-        return 0 if self.is_node else RETRIES
 
 
 class ListedModel(msgspec.Struct, frozen=True):
@@ -197,6 +125,10 @@ class ModelRoutes:
         check_model_name(name)
         if (pinned := self._pinned_chains.get(name)) is not None:
             return pinned
+        await self._rediscover()
+        kept = self._chains.get(name)
+        if kept is not None and asyncio.get_running_loop().time() - kept[0] < ROUTES_KEPT:
+            return kept[1]
         return await self._chain(name, (name,), lambda: self._names.resolve_chain(name))
 
     async def target_addresses(self, values: Sequence[str]) -> tuple[str, ...]:
@@ -277,7 +209,7 @@ class ModelRoutes:
             slots=live.slots,
             endpoint=self._endpoint(provider) if provider_config.cloud else None,
         )
-        others = {api: _in_api(route, api) for api in provider_config.other_apis}
+        others = {api: in_api(route, api) for api in provider_config.other_apis}
         return msgspec.structs.replace(route, others=others) if others else route
 
     def _endpoint(self, provider: str) -> CloudEndpoint | None:
@@ -447,14 +379,6 @@ class ModelRoutes:
         facts = facts_of(provider, provider_config, model, settings, live)
         window = shown_window(provider_config, facts)
         return ListedModel(id, address, window, facts=facts)
-
-
-def _in_api(route: Route, api: str) -> Route:
-    """Return the route to the same model through another API of its provider."""
-    quirks = route.provider_config.other_apis[api]
-    at = msgspec.structs.replace(route.provider_config, api=api, quirks=quirks)
-    target = target_of(route.provider, at, route.target.model, route.settings, route.facts)
-    return msgspec.structs.replace(route, provider_config=at, target=target)
 
 
 def _node_model(provider: str, provider_config: ProviderConfig, model: str) -> str:

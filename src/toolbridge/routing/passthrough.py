@@ -20,13 +20,20 @@ from toolbridge.core.messages import Loss, Problem
 from toolbridge.core.stage import Stage
 from toolbridge.environment import CALLER
 from toolbridge.history.prefix import BILLING
-from toolbridge.routing.models import Route
+from toolbridge.policy.answer_stages import AnswerStages
 from toolbridge.routing.providers import is_first_party
-from toolbridge.routing.rejections import MOST, check_beginning, check_type, is_page, rejected
+from toolbridge.routing.rejections import (
+    MOST,
+    check_beginning,
+    is_html,
+    is_page,
+    rejected,
+    web_page,
+)
 from toolbridge.routing.request_corrections import RequestCorrections
+from toolbridge.routing.route import Route
 from toolbridge.routing.sources import Batch, HttpRequest, RequestSender, Source
 from toolbridge.routing.translated import ClientSide
-from toolbridge.translate import AnswerStages
 from toolbridge.upstream.http import MAX_WHOLE, Incoming, Upstream
 from toolbridge.wire.whole_events import WholeEvents, WholeLines
 
@@ -206,7 +213,8 @@ class PassthroughSource:
                     reply = ProviderReply(incoming.status, body, dict(incoming.headers))
                     self._passed.rejection = reply
                 raise rejected(incoming, body, self._opening.route)
-            await check_type(incoming, provider)
+            if is_html(incoming):
+                raise await web_page(incoming, provider)
         except ToolbridgeError:
             await incoming.release()
             raise

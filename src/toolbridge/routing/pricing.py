@@ -1,7 +1,7 @@
 """The cost of an answer, for the gateway, the SDK and structured streams.
 
 The price list is large. It is loaded in a thread when the first answer of a provider with prices is
-counted, and never for models that run on this machine.
+counted, and never for models that run on this machine. A model is looked up in that thread once.
 """
 
 import asyncio
@@ -12,10 +12,14 @@ import msgspec
 from toolbridge.core import events as ev
 from toolbridge.core.messages import Message
 from toolbridge.core.stage import Identity, Stage
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 
 if TYPE_CHECKING:
     from toolbridge.accounting.tariff import Rates
+
+_MOST = 256
+_looked_up: set[tuple[str, str]] = set()
+"""Models and their sellers in the price list; `accounting.tariff` keeps more of them."""
 
 
 async def priced(message: Message, route: Route, at: float) -> Message:
@@ -30,7 +34,16 @@ async def priced(message: Message, route: Route, at: float) -> Message:
 
 async def pricing(route: Route, at: float) -> Stage[ev.Event, ev.Event]:
     """Return a stage that adds the cost to every usage event of an answer from `route`."""
-    return await asyncio.to_thread(_pricing, route, at) if has_price(route) else Identity()
+    if not has_price(route):
+        return Identity()
+    model = (route.target.model, _seller(route))
+    if model in _looked_up:
+        return _pricing(route, at)
+    found = await asyncio.to_thread(_pricing, route, at)
+    if len(_looked_up) >= _MOST:
+        _looked_up.clear()
+    _looked_up.add(model)
+    return found
 
 
 def has_price(route: Route) -> bool:

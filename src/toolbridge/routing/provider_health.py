@@ -20,7 +20,7 @@ from toolbridge.policy.failover import rest_after
 from toolbridge.policy.failures import FailureClass, classify
 from toolbridge.policy.fair_queue import FairQueue
 from toolbridge.policy.provider_breaker import BreakerState, ProviderBreaker, shows_outage
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 
 MOST_WAITING = 256
 """Requests that wait for a provider; further ones are rejected."""
@@ -133,9 +133,12 @@ class ProviderHealth:
     def sending(self, route: Route, caller: str, *, insists: bool) -> "RequestInFlight":
         """Return the context in which one request is sent to the provider of a route.
 
-        Unless it `insists`, entering raises `PassedOver` while another request is the probe.
+        Unless it `insists`, entering raises `PassedOver` while another request is the probe. Where
+        it `waits`, call `wait` before that.
         """
-        breaker = self._breakers.setdefault(route.provider, ProviderBreaker())
+        breaker = self._breakers.get(route.provider)
+        if breaker is None:
+            breaker = self._breakers[route.provider] = ProviderBreaker()
         limit = route.provider_config.max_in_flight
         places = self._places.get(route.provider)
         if limit and places is None:
@@ -178,10 +181,15 @@ class RequestInFlight:
         self._insists = insists
         self._probe = False
         self._noted = False
+        self.waits = places is not None
+        """Whether the provider has a limit of requests at a time."""
 
-    async def __aenter__(self) -> Self:
+    async def wait(self) -> None:
+        """Wait for a place, which leaving the context gives back."""
         if self._places is not None:
             await self._places.enter(self._caller)
+
+    def __enter__(self) -> Self:
         now = _now()
         if not self._insists and not self._breaker.lets_through(now):
             if self._places is not None:
@@ -204,7 +212,7 @@ class RequestInFlight:
         elif self._probe:
             self._breaker.leave()
 
-    async def __aexit__(
+    def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,

@@ -10,8 +10,8 @@ from toolbridge.config import ModelConfig, ProviderConfig
 from toolbridge.core.codec import Target
 from toolbridge.core.json import JsonObject
 from toolbridge.environment import CALLER
-from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_vendor_host, passes_through
+from toolbridge.routing.route import Route
 
 _URL = "http://recorded.invalid"
 

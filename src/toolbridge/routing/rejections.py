@@ -14,7 +14,7 @@ import msgspec
 from toolbridge.core.errors import BrokenWire, ConfigError, ToolbridgeError, error_of
 from toolbridge.core.json import Json, maybe_object
 from toolbridge.core.retry_after import read_wait
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.upstream.http import Incoming
 
 MOST = 1024 * 1024
@@ -38,11 +38,14 @@ def check_status(incoming: Incoming, provider: str) -> None:
         )
 
 
-async def check_type(incoming: Incoming, provider: str) -> None:
-    """Raise if the content type is that of a web page."""
-    if "html" not in incoming.headers.get("content-type", "").lower():
-        return
-    raise _web_page(await incoming.read_some(20_000), incoming.status, provider)
+def is_html(incoming: Incoming) -> bool:
+    """Return whether the content type is that of a web page."""
+    return "html" in incoming.headers.get("content-type", "").lower()
+
+
+async def web_page(incoming: Incoming, provider: str) -> ToolbridgeError:
+    """Read the web page and return the error about it."""
+    return _web_page(await incoming.read_some(20_000), incoming.status, provider)
 
 
 def check_beginning(piece: bytes, incoming: Incoming, provider: str) -> None:

@@ -16,8 +16,8 @@ from toolbridge.core.messages import Loss, Problem
 from toolbridge.policy.corrections import CorrectedBody, Correction, apply, field_of, loss_of
 from toolbridge.policy.rejection_rules import find_corrections
 from toolbridge.routing.learned_corrections import LearnedCorrections
-from toolbridge.routing.models import Route
 from toolbridge.routing.providers import quirks_of_host
+from toolbridge.routing.route import Route
 from toolbridge.routing.sources import Batch, Source
 
 MOST_PER_REQUEST = 8

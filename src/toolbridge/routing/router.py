@@ -19,6 +19,7 @@ from toolbridge.accounting.count import count_simply, estimate_request
 from toolbridge.config import Config, ProviderConfig
 from toolbridge.core.errors import ConfigError, ToolbridgeError, Unsupported
 from toolbridge.core.messages import Loss, Message, Request
+from toolbridge.core.steps import finish
 from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import check_window, was_truncated
 from toolbridge.policy.routing_rules import has_images
@@ -26,9 +27,11 @@ from toolbridge.routing.attempts import AnswerAttempts, Pause
 from toolbridge.routing.charge import Asked, InnerCharges
 from toolbridge.routing.counting import ProviderCounts
 from toolbridge.routing.failover import AnswerChain, FindAddresses, OpenAttempts
-from toolbridge.routing.models import ModelRoutes, Route
+from toolbridge.routing.loop_turns import LARGE, in_turns
+from toolbridge.routing.models import ModelRoutes
 from toolbridge.routing.provider_health import ProviderHealth
 from toolbridge.routing.providers import config_for, is_first_party
+from toolbridge.routing.route import Route
 from toolbridge.routing.rules import RuleRoutes
 from toolbridge.routing.sources import ProviderConnections
 from toolbridge.routing.tool_modes import ToolModes, constraint_of
@@ -174,6 +177,14 @@ class Router:
         check_window(size, route.target.window, sure=counted.sure)
         return counted
 
+    async def sized_admit(self, size: int, request: Request, route: Route) -> TokenCount:
+        """Return what `admit` does; a request whose body is large is counted in several turns."""
+        if size > LARGE:
+            # The turns of the request keep their counts.
+            family = _family(self._provider_config(route.address))
+            await in_turns(estimate_request.steps(request, family=family))
+        return self.admit(request, route)
+
     def attempts(
         self,
         request: Request,
@@ -191,6 +202,24 @@ class Router:
         options = self._options(request, route, tokens, attaches=attaches)
         return self._attempts(request, route, options, client or ClientSide(losses=on_losses))
 
+    async def sized_attempts(
+        self,
+        size: int,
+        request: Request,
+        route: Route,
+        tokens: int,
+        *,
+        attaches: bool,
+        client: ClientSide,
+    ) -> AnswerAttempts:
+        """Return the attempts; a request whose body is large is prepared in several turns."""
+        if size <= LARGE:
+            return self.attempts(request, route, tokens, attaches=attaches, client=client)
+        options = self._options(request, route, tokens, attaches=attaches)
+        sendable = self._translated(request, route, options, client)
+        await in_turns(sendable.preparing())
+        return AnswerAttempts(sendable, client.trace, self.pause)
+
     def structured_attempts(
         self, request: Request, route: Route, tokens: int, client: ClientSide
     ) -> AnswerAttempts:
@@ -207,7 +236,7 @@ class Router:
         attaches: bool = False,
         ignored: frozenset[str] = frozenset(),
     ) -> RequestOptions:
-        settings = route.settings
+        settings, tools = route.settings, request.tools
         return RequestOptions(
             thinking=self.config.thinking,
             attaches=attaches,
@@ -216,13 +245,20 @@ class Router:
             dialect=settings.dialect,
             ignored=ignored,
             tool_mode=self.tool_modes.mode(request, route),
-            constraint=constraint_of(route),
-            tagged_calls=self.tool_modes.tags_calls(route),
+            constraint=constraint_of(route) if tools else "",
+            tagged_calls=bool(tools) and self.tool_modes.tags_calls(route),
         )
 
     def _attempts(
         self, request: Request, route: Route, options: RequestOptions, client: ClientSide
     ) -> AnswerAttempts:
+        sendable = self._translated(request, route, options, client)
+        finish(sendable.preparing())
+        return AnswerAttempts(sendable, client.trace, self.pause)
+
+    def _translated(
+        self, request: Request, route: Route, options: RequestOptions, client: ClientSide
+    ) -> TranslatedRequest:
         own = route.settings.heal
         heal = self.config.heal if own is None else own
         if route.slots > 1:
@@ -231,10 +267,7 @@ class Router:
             client = msgspec.structs.replace(client, describer=self._describer)
         if request.tools:
             client = msgspec.structs.replace(client, tools=partial(self.tool_modes.note, route))
-        sendable = TranslatedRequest(
-            self.sources, route, request, options, heal=heal, client=client
-        )
-        return AnswerAttempts(sendable, client.trace, self.pause)
+        return TranslatedRequest(self.sources, route, request, options, heal=heal, client=client)
 
     def _open_describer(self) -> "ImageDescriber":
         from toolbridge.routing.image_describer import ImageDescriber
@@ -262,6 +295,7 @@ class Router:
         lost: list[Loss] = []
         client = ClientSide(losses=lost.extend)
         asked = TranslatedRequest(self.sources, route, request, options, heal=0, client=client)
+        finish(asked.preparing())
         if dropped := [loss for loss in lost if loss.what.startswith("turns")]:
             # Without the image, the model would describe something that it has not seen.
             raise Unsupported(f"{route.address} does not accept it: {dropped[0].why}")

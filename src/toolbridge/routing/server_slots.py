@@ -12,7 +12,7 @@ from toolbridge.core.messages import Request
 from toolbridge.policy.agent_requests import kind_of
 from toolbridge.policy.session_key import session_key
 from toolbridge.policy.slots import SlotTable
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.routing.sources import Batch, Source
 
 SLOT = "id_slot"

@@ -19,11 +19,18 @@ from toolbridge.core.usage import Usage
 from toolbridge.environment import CALLER
 from toolbridge.routing.exchange_trace import ExchangeTrace
 from toolbridge.routing.learned_corrections import LearnedCorrections
-from toolbridge.routing.models import Route
 from toolbridge.routing.nodes import Batch, Nodes
 from toolbridge.routing.provider_urls import endpoint_url
-from toolbridge.routing.rejections import check_beginning, check_status, check_type, rejection
+from toolbridge.routing.rejections import (
+    check_beginning,
+    check_status,
+    is_html,
+    rejection,
+    web_page,
+)
+from toolbridge.routing.route import Route
 from toolbridge.translate import PreparedRequest
+from toolbridge.upstream.cloud_endpoint import CloudEndpoint
 from toolbridge.upstream.http import Incoming, Upstream
 from toolbridge.upstream.http_request import HttpRequest, SignedRequest
 
@@ -211,7 +218,8 @@ class RequestSender:
         try:
             if incoming.status >= 400:
                 raise await rejection(incoming, self.route)
-            await check_type(incoming, self.route.provider)
+            if is_html(incoming):
+                raise await web_page(incoming, self.route.provider)
         except ToolbridgeError:
             await incoming.release()
             raise
@@ -221,8 +229,16 @@ class RequestSender:
         """Return the response or the rejection; raise for a redirect and other statuses."""
         if self.route.provider_config.key == CALLER and _LOGIN.isdisjoint(self._request.headers):
             raise Unauthenticated(_no_login(self.route.provider), provider=self.route.provider)
-        trace = self._trace
-        incoming = await (self._ask() if trace is None else self._ask_traced(trace))
+        trace, request = self._trace, self._request
+        if trace is None:
+            incoming = await self._ask()
+        else:
+            trace.sent(request.path, request.body, request.headers)
+            try:
+                incoming = await self._ask()
+            except ToolbridgeError as error:
+                trace.broke(error.problem)
+                raise
         endpoint = self.route.endpoint
         if endpoint is not None:
             if incoming.status in {401, 403} and endpoint.renew():
@@ -242,40 +258,46 @@ class RequestSender:
             raise
         return incoming
 
-    async def _ask_traced(self, trace: ExchangeTrace) -> Incoming:
-        request = self._request
-        trace.sent(request.path, request.body, request.headers)
-        try:
-            return await self._ask()
-        except ToolbridgeError as error:
-            trace.broke(error.problem)
-            raise
-
     async def _ask(self) -> Incoming:
-        provider_config = self.route.provider_config
-        sent = await self._sign()
+        route, body = self.route, self._request.body
+        provider_config = route.provider_config
+        if route.endpoint is None:
+            url, headers = self._head()
+        else:
+            signed = await self._sign(route.endpoint)
+            url, body, headers = signed.url, signed.body, signed.headers
         return await self._upstream.ask(
             "POST",
-            sent.url,
-            provider=self.route.provider,
-            body=sent.body,
-            headers=sent.headers,
+            url,
+            provider=route.provider,
+            body=body,
+            headers=headers,
             waits=(provider_config.connect_timeout, provider_config.idle_timeout),
         )
 
-    async def _sign(self) -> SignedRequest:
+    def _head(self) -> tuple[str, dict[str, str]]:
+        """Return the URL and the headers, which are the same for most requests to a route."""
+        route, request = self.route, self._request
+        known = None if request.headers else route.sent_heads.get(request.path)
+        if known is not None:
+            return known
+        authorization = route.codec.authorize(route.key) if route.key else {}
+        config = route.provider_config
+        url = endpoint_url(route.provider, config, request.path)
+        head = url, merged_headers(_JSON, request.headers, config.headers, authorization)
+        if not request.headers:
+            route.sent_heads[request.path] = head
+        return head
+
+    async def _sign(self, endpoint: CloudEndpoint) -> SignedRequest:
         """Return the request with its URL and its credentials, which a retry may renew."""
         route, request = self.route, self._request
-        provider_config, key = route.provider_config, route.key
-        layers = ({"content-type": "application/json"}, request.headers, provider_config.headers)
-        if route.endpoint is not None:
-            headed = HttpRequest(request.path, request.body, merged_headers(*layers))
-            return await route.endpoint.sign(provider_config.api, route.target.model, headed)
-        authorization = route.codec.authorize(key) if key else {}
-        url = endpoint_url(route.provider, provider_config, request.path)
-        return SignedRequest(url, request.body, merged_headers(*layers, authorization))
+        headers = merged_headers(_JSON, request.headers, route.provider_config.headers)
+        headed = HttpRequest(request.path, request.body, headers)
+        return await endpoint.sign(route.provider_config.api, route.target.model, headed)
 
 
+_JSON = {"content-type": "application/json"}
 _LOGIN = frozenset({"authorization", "x-api-key", "x-goog-api-key"})
 
 
@@ -329,6 +351,29 @@ class HttpSource:
             return None
         self._ended = True
         return self._decoder.close() or None
+
+    async def push(self, take: Callable[[Batch], bool]) -> bool:
+        """Pass the events to `take` as they arrive, until it returns False or the answer ends.
+
+        Return whether that is possible here. What `take` did not get is read as usual.
+        """
+        if self._incoming is None or self._begun is not None:
+            return False
+        feed = self._decoder.feed
+        failures: list[ToolbridgeError] = []
+
+        def sink(piece: bytes) -> bool:
+            try:
+                batch = feed(piece)
+            except ToolbridgeError as error:
+                failures.append(error)
+                return False
+            return not batch or take(batch)
+
+        pushed = await self._incoming.push(sink)
+        if failures:
+            raise failures[0]
+        return pushed
 
     def _check_beginning(self, incoming: Incoming, piece: bytes) -> None:
         self._begun = begun = (self._begun or b"") + piece

@@ -22,8 +22,8 @@ from toolbridge.policy.tool_modes import (
     learn,
     offered_choice,
 )
-from toolbridge.routing.models import Route
 from toolbridge.routing.providers import DEMO, OLLAMA, is_first_party
+from toolbridge.routing.route import Route
 
 SCOPE = "tool_modes"
 _KEY = "learned"
@@ -68,10 +68,12 @@ class ToolModes:
             await self._saving
 
     def mode(self, request: Request, route: Route) -> ToolMode:
-        """Return the mode in which the tools of `request` reach the model of `route`."""
+        """Return the mode in which the tools of `request` reach the model of `route`, if it has any."""
         setting = _setting(route)
         if setting != "auto":
             return setting
+        if not request.tools:
+            return "native"
         known, support = self.learned(route), support_of(route)
         if known.unbound:
             support = msgspec.structs.replace(support, constraint="")
@@ -97,11 +99,12 @@ class ToolModes:
     def learned(self, route: Route) -> LearnedMode:
         """Return what is known about the model; nothing if its template has changed."""
         start: ToolMode = "native" if route.target.can("tools") else "prompt"
-        blank = LearnedMode(start, template=route.template)
-        known = self._learned.get(route.address, blank)
+        known = self._learned.get(route.address)
+        if known is None or known.template != route.template:
+            return LearnedMode(start, template=route.template)
         if start == "prompt" and known.mode == "native":
-            return blank
-        return known if known.template == route.template else blank
+            return LearnedMode(start, template=route.template)
+        return known
 
     def note(self, route: Route, mode: ToolMode, outcome: ModeOutcome) -> None:
         """Learn from an answer of the model of `route` in `mode`."""

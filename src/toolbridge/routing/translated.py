@@ -18,7 +18,9 @@ from toolbridge.core.errors import Unsupported
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject, dumps
 from toolbridge.core.messages import Loss, Problem, Request, Text
+from toolbridge.core.steps import Steps, finish
 from toolbridge.history.prefix import strip_volatile
+from toolbridge.policy.answer_stages import AnswerStages
 from toolbridge.policy.downgrade import MissingFeature, missing_feature, without_thoughts
 from toolbridge.policy.rescue import is_unparsed
 from toolbridge.policy.routing_rules import has_images
@@ -31,9 +33,9 @@ from toolbridge.policy.tool_modes import (
     rejects_constraint,
 )
 from toolbridge.routing.exchange_trace import ExchangeTrace
-from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.request_corrections import RequestCorrections
+from toolbridge.routing.route import Route
 from toolbridge.routing.sources import (
     Batch,
     ObservedSource,
@@ -44,7 +46,6 @@ from toolbridge.routing.sources import (
     merged_headers,
 )
 from toolbridge.translate import (
-    AnswerStages,
     PreparedRequest,
     RequestOptions,
     answer_id,
@@ -121,7 +122,10 @@ class TranslatedRequest:
         self._losses: tuple[Loss, ...] = ()
         self._described: tuple[Loss, ...] | None = None
         """The losses of describing the images; None before that."""
-        self._plan = self._prepare()
+
+    def preparing(self) -> Steps[None]:
+        """Prepare the request for its route, before anything else is done with it."""
+        self._plan = yield from self._prepare_steps()
 
     @property
     def streams(self) -> bool:
@@ -162,8 +166,10 @@ class TranslatedRequest:
 
     def _note_attempt(self, trace: ExchangeTrace, added: tuple[str, ...]) -> None:
         attempt = trace.begin(self.route)
-        kept = (Loss(name, "the conversation keeps its slot", minor=True) for name in added)
-        attempt.losses = (*self._losses, *kept)
+        attempt.losses = self._losses
+        for name in added:
+            kept = Loss(name, "the conversation keeps its slot", minor=True)
+            attempt.losses = (*attempt.losses, kept)
         attempt.names = self._plan.names
         attempt.dialect = self.route.settings.dialect
         if self._request.tools:
@@ -294,22 +300,30 @@ class TranslatedRequest:
         return True
 
     def _prepare(self) -> PreparedRequest:
-        ready = _planned(self._request, self.route, self._options)
+        return finish(self._prepare_steps())
+
+    def _prepare_steps(self) -> Steps[PreparedRequest]:
+        ready = yield from _planned(self._request, self.route, self._options)
         body, corrected = self._corrections.apply(ready.outgoing.body)
-        if any(_is_stop(loss) for loss in corrected):
+        if corrected and any(map(_is_stop, corrected)):
             ready = msgspec.structs.replace(ready, stops=self._request.stop)
             corrected = tuple(map(_searched, corrected))
         if self._client.keeps_mode:
             self._check_mode(ready, corrected)
-        left_out = [loss for losses in self._downgrades.values() for loss in losses]
-        described = self._described or ()
-        self._losses = (*described, *self._adapted, *left_out, *corrected, *ready.losses)
+        self._losses = (*self._lost_before(), *corrected, *ready.losses)
         self._client.losses(self._losses)
         if not self._client.headers and body is ready.outgoing.body:
             return ready
         headers = merged_headers(ready.outgoing.headers, self._client.headers)
         outgoing = msgspec.structs.replace(ready.outgoing, headers=headers, body=body)
         return msgspec.structs.replace(ready, outgoing=outgoing)
+
+    def _lost_before(self) -> tuple[Loss, ...]:
+        """Return what was lost before the request was prepared."""
+        if not (self._described or self._adapted or self._downgrades):
+            return ()
+        left_out = [loss for losses in self._downgrades.values() for loss in losses]
+        return (*(self._described or ()), *self._adapted, *left_out)
 
     def _check_mode(self, ready: PreparedRequest, corrected: tuple[Loss, ...]) -> None:
         """Raise `Unsupported` unless the tools, and a constraint, are sent as the mode demands."""
@@ -342,17 +356,18 @@ def _searched(loss: Loss) -> Loss:
 
 def _without_billing_line(request: Request, route: Route) -> Request:
     """Return `request` without Claude Code's billing line, unless Anthropic itself reads it."""
-    if is_first_party(route.provider_config):
-        return request
     system = strip_volatile(request.system)
-    return request if system == request.system else msgspec.structs.replace(request, system=system)
+    if system is request.system or is_first_party(route.provider_config):
+        return request
+    return msgspec.structs.replace(request, system=system)
 
 
-def _planned(request: Request, route: Route, options: RequestOptions) -> PreparedRequest:
-    ready = plan(request, route.request_encoder, route.target, options)
+def _planned(request: Request, route: Route, options: RequestOptions) -> Steps[PreparedRequest]:
+    ready = yield from plan.steps(request, route.request_encoder, route.target, options)
     if request.output is None or not _schema_lost(ready.outgoing.losses):
         return ready
-    return plan(_with_schema_in_prompt(request), route.request_encoder, route.target, options)
+    request = _with_schema_in_prompt(request)
+    return (yield from plan.steps(request, route.request_encoder, route.target, options))
 
 
 def _schema_lost(losses: tuple[Loss, ...]) -> bool:

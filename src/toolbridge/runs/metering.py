@@ -10,7 +10,7 @@ from typing import Protocol
 from toolbridge.core.messages import Message, StopReason
 from toolbridge.routing.charge import Asked, Charge, InnerCharges
 from toolbridge.routing.failover import AnswerChain
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.runs.usage import CallTokens
 
 

@@ -9,7 +9,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.json import Json, JsonObject, loads
 from toolbridge.core.messages import Loss, Request
 from toolbridge.core.usage import Usage
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.runs.kept_events import Record
 from toolbridge.runs.request import StreamRequest
 from toolbridge.structured.contract import Mode

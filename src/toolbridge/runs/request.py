@@ -12,10 +12,11 @@ from toolbridge.core.codec import OutputSupport
 from toolbridge.core.errors import ClientError, MalformedRequest
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Sampling, Text, Turn
+from toolbridge.runs.client_calls import result_fault
 from toolbridge.runs.profiles import DEMO_OBJECTS, DEMO_TOOLS
 from toolbridge.structured.contract import REPLY, Contract, Mode, OfferedTool
 from toolbridge.structured.limits import Limits
-from toolbridge.structured.schemas import Schemas, UnknownSchema
+from toolbridge.structured.schemas import InvalidSchema, Schemas, UnknownSchema
 from toolbridge.tools.registry import Registry
 
 Milliseconds: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=3_600_000)]
@@ -46,7 +47,7 @@ class GivenTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parameters: JsonObject = {}
     client: bool = False
     returns: JsonObject = {}
-    """A JSON Schema of the result of a `client` tool: the page makes a form of it."""
+    """A JSON Schema of the result, which is checked; the page makes a form of it."""
     url: str = ""
 
 
@@ -234,7 +235,14 @@ def _offer(tool: str | GivenTool, at: int, registry: Registry) -> OfferedTool:
         if tool.name in registry:
             text = f"{tool.name!r} is the name of a tool of this server; use another name"
             raise MalformedRequest(text, where=f"tools.{at}")
-        return OfferedTool(tool.name, tool.description, tool.parameters, client=tool.client)
+        offered = OfferedTool(
+            tool.name, tool.description, tool.parameters, tool.client, tool.returns
+        )
+        try:
+            result_fault(tool.name, tool.returns, None)  # compiles the schema
+        except InvalidSchema as error:
+            raise InvalidSchema(error.problem.text, where=f"tools.{at}.returns") from None
+        return offered
     found = registry.get(tool)
     if found is None:
         near = registry.nearest(tool)

@@ -10,8 +10,6 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-import msgspec
-
 from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError, name_provider, status_of
 from toolbridge.core.messages import Loss, Problem, Request, Text
@@ -21,8 +19,9 @@ from toolbridge.routing import Router
 from toolbridge.routing.attempts import AnswerAttempts, Batch
 from toolbridge.routing.charge import Asked
 from toolbridge.routing.failover import AnswerChain
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.routing.translated import ClientSide
+from toolbridge.runs.client_calls import ClientCalls
 from toolbridge.runs.first_tries import FirstTryCounts
 from toolbridge.runs.log import EventLog
 from toolbridge.runs.metering import Meter, metered
@@ -40,7 +39,7 @@ from toolbridge.structured.conversation import (
 )
 from toolbridge.structured.events import Event, RunDone, RunToolCall
 from toolbridge.tools.context import ToolContext
-from toolbridge.tools.registry import Registry, ToolAttempt, ToolOutcome
+from toolbridge.tools.registry import Registry, ToolOutcome
 
 COUNT_WAIT = 0.3
 """Seconds that the end of a stream waits for the usage of its last answer."""
@@ -81,7 +80,8 @@ class StreamRun:
         self._conversation = StructuredConversation(contract)
         self._limits = contract.limits
         self._mode = contract.mode
-        self._awaited: dict[str, asyncio.Future[ToolOutcome]] = {}
+        self._client_calls = ClientCalls({tool.name: tool.returns for tool in contract.tools})
+        self.answer_tool = self._client_calls.answer
         self._budget: asyncio.Timeout | None = None
         self._reason = ("abandoned", "the server was stopped")
         self._ending = False
@@ -139,14 +139,6 @@ class StreamRun:
             return False
         self._ending = True
         self._reason = (why, text)
-        return True
-
-    def answer_tool(self, id: str, outcome: ToolOutcome) -> bool:
-        """Deliver the result of a client-side tool; return False if no call waits for it."""
-        waiting = self._awaited.get(id)
-        if waiting is None or waiting.done():
-            return False
-        waiting.set_result(outcome)
         return True
 
     # ── the model ────────────────────────────────────────────────────────────
@@ -338,7 +330,9 @@ class StreamRun:
         return self._conversation.tool_done(call.id, outcome.result, cached=outcome.cached)
 
     async def _run_tool(self, call: RunTool) -> ToolOutcome:
-        return await (self._ask_caller(call) if call.client else self._call(call))
+        if call.client:
+            return await self._client_calls.outcome(call, self._request.tool_timeout_ms)
+        return await self._call(call)
 
     async def _call(self, effect: RunTool) -> ToolOutcome:
         return await self._context.tools.call(
@@ -349,18 +343,6 @@ class StreamRun:
             retries=self._request.tool_retries,
             most=self._limits.result,
         )
-
-    async def _ask_caller(self, effect: RunTool) -> ToolOutcome:
-        """Wait until the caller answers a client-side tool."""
-        started = self._now()
-        answer = self._awaited[effect.id]
-        wait = self._request.tool_timeout_ms
-        await asyncio.wait({answer}, timeout=wait / 1000)
-        took = (ToolAttempt(round((self._now() - started) * 1000, 3)),)
-        if not answer.done():
-            text = f"{effect.name} was not answered within {wait} ms"
-            return ToolOutcome(None, "tool_timeout", text, tries=took)
-        return msgspec.structs.replace(answer.result(), tries=took)
 
     # ── events to the readers ────────────────────────────────────────────────
 
@@ -392,8 +374,7 @@ class StreamRun:
 
     def _send(self, event: Event) -> None:
         if isinstance(event, RunToolCall) and event.client:
-            # Created before the event is sent, so that no answer can come too early.
-            self._awaited[event.id] = asyncio.get_running_loop().create_future()
+            self._client_calls.expect(event.id, event.name)  # before its event is sent
         self._recorder.sent(self.log.add(event), event)
 
     def _now(self) -> float:

@@ -17,9 +17,10 @@ from toolbridge.core.codec import OutputSupport
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject
 from toolbridge.routing import Router
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.runs.artifacts import Artifacts
 from toolbridge.runs.catalog import catalog_of, with_demo
+from toolbridge.runs.client_calls import checked_tool
 from toolbridge.runs.first_tries import FirstTryCounts
 from toolbridge.runs.folders import Retention
 from toolbridge.runs.metering import Meter
@@ -183,9 +184,10 @@ class StreamService:
 
 
 def _reached(http: HttpTools, tool: GivenTool) -> RegisteredTool:
-    return http.tool(
+    made = http.tool(
         tool.name, tool.url, description=tool.description, parameters=tool.parameters or None
     )
+    return checked_tool(made, tool.returns)
 
 
 def _support(route: Route) -> OutputSupport:

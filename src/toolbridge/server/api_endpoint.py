@@ -8,6 +8,7 @@ import msgspec
 from toolbridge.core.codec import Codec
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Request
+from toolbridge.core.steps import Steps, finish, steps_of
 
 
 class DecodeBody(Protocol):
@@ -26,8 +27,13 @@ class ApiEndpoint:
     extra: JsonObject = field(default_factory=dict)
 
     def read(self, body: bytes) -> Request:
+        """Return the request in `body`."""
+        return finish(self.reading(body))
+
+    def reading(self, body: bytes) -> Steps[Request]:
+        """Read the request in steps."""
         decode = self.decode or self.codec.decode_request
-        request = decode(body, model=self.model, stream=self.stream)
+        request = yield from steps_of(decode, body, model=self.model, stream=self.stream)
         if not self.extra:
             return request
         return msgspec.structs.replace(request, extra=request.extra | self.extra)

@@ -39,6 +39,7 @@ from toolbridge.upstream.http import Upstream
 if TYPE_CHECKING:
     from toolbridge.runs.service import StreamService
     from toolbridge.server.kept_answers import KeptAnswers
+    from toolbridge.server.team import Team
     from toolbridge.server.telemetry import Telemetry
 
 
@@ -80,6 +81,8 @@ class App:
         """The first stream service that was made, for all `App`s that follow one another."""
         self._answers: list[KeptAnswers] = []
         """Likewise the kept answers."""
+        self.team = _team(self.gateway)
+        """The processes that share the store; None for a single one."""
         self.started = time.time()
 
     async def start(self) -> None:
@@ -97,6 +100,8 @@ class App:
         # Keys on a server are known only now.
         self.guard = Guard(self.config, secret(self.config.key, self._env), self._created_keys)
         await self.gateway.open()
+        if self.team is not None:
+            self._stack.push_async_callback(self.team.close)
         if self.ledger is not None:
             self.ledger.start(self._settle_dead(asyncio.get_running_loop()))
 
@@ -202,7 +207,8 @@ class App:
 
     def record(self, entry: Entry, status: int) -> None:
         """Add a finished request to the metrics and to the request log."""
-        self.metrics.record(entry, status, time.monotonic() - entry.started)
+        entry.took = seconds = time.monotonic() - entry.started
+        self.metrics.record(entry, status, seconds)
         if entry.asks_model:
             self.record_call(entry, status, inner=False)
         elif entry.on_end is not None:  # for a model, and rejected before that was clear
@@ -234,6 +240,14 @@ def _ledger(config: Config, gateway: Gateway) -> LedgerWriter | None:
         return None
     folder = None if gateway.state is None else gateway.state / FOLDER
     return LedgerWriter(open_ledger, config.ledger_days, gateway.redactor, folder=folder)
+
+
+def _team(gateway: Gateway) -> "Team | None":
+    if not gateway.is_shared:
+        return None
+    from toolbridge.server.team import Team
+
+    return Team(gateway.store)
 
 
 def _telemetry(config: Config, gateway: Gateway) -> "Telemetry | None":

@@ -55,7 +55,8 @@ class Guard:
 
     async def check(self, request: IncomingRequest) -> None:
         """Raise `NotAllowed` or `Unauthenticated` if the request is not permitted."""
-        await self._created.refresh()
+        if not self._created.is_fresh:
+            await self._created.refresh()
         self._check_origin(request)
         if not self.needs_key:
             return
@@ -81,11 +82,13 @@ class Guard:
         return bool(self._key) or self._created.required
 
     def _check_origin(self, request: IncomingRequest) -> None:
-        origin = request.header("origin")
+        origin = request.header("origin") if b"origin" in request.head.headers else ""
         if origin and not self.allowed_origin(origin):
             raise NotAllowed(f"the origin {origin!r} is not allowed; add it to `cors`")
+        if not self._local or self.needs_key:
+            return
         given = request.header("host")
-        if self._local and not self.needs_key and given and not is_loopback(host_of(given)):
+        if given and not is_loopback(host_of(given)):
             raise NotAllowed(f"the host {given!r} is not loopback; set `key` to allow other hosts")
 
     def allowed_origin(self, origin: str) -> str:

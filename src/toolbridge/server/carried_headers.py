@@ -22,6 +22,7 @@ _REQUEST_IDS = (
     "request-id", "x-request-id", "x-goog-request-id", "x-amzn-requestid", "apim-request-id",
     "cf-ray",
 )  # fmt: skip
+_IDS = frozenset(_REQUEST_IDS)
 
 
 def headers_of_client(exchange: HttpExchange, api: str) -> dict[str, str]:
@@ -43,6 +44,8 @@ def headers_of_provider(headers: Mapping[str, str], *, same_api: bool) -> dict[s
     The provider's request id gets another name, because `request-id` is the gateway's. The names of
     rate limit headers belong to the provider's API, so only a client of that API gets them.
     """
+    if not same_api and _IDS.isdisjoint(map(str.lower, headers)):
+        return {}
     found = {name.lower(): value for name, value in headers.items()}
     id = next((found[name] for name in _REQUEST_IDS if name in found), "")
     shown = {UPSTREAM_ID: id} if id else {}

@@ -5,7 +5,6 @@ the request is prepared for, and replaces what the address before it has set.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import all_losses
@@ -16,8 +15,8 @@ from toolbridge.core.usage import Usage
 from toolbridge.policy.failover import TriedAddress, chain_loss
 from toolbridge.policy.thinking import attaches
 from toolbridge.routing.charge import Asked, Charge
-from toolbridge.routing.models import Route
 from toolbridge.routing.passthrough import PassedBytes, PassthroughRequest
+from toolbridge.routing.route import Route
 from toolbridge.routing.router import TokenCount
 from toolbridge.routing.sources import Batch
 from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_provider
@@ -51,6 +50,8 @@ class ClientTurn:
         self.kept = kept
         self.edits = edits
         """What the gateway itself has changed in the request, by scopes and by the loop guard."""
+        self.from_agent = attaches(exchange.header("user-agent"), exchange.header("x-app"))
+        """Whether the client is a coding agent that attaches options its user did not choose."""
         self.charge: Charge | None = None
         self.asked = AnswerContext(request, entry.at)
         self.counted: TokenCount | None = None
@@ -74,11 +75,6 @@ class ClientTurn:
     def needs_other_api(self) -> bool:
         """Whether the provider has rejected passthrough because of the API."""
         return self.passing is not None and self.passing.needs_other_api
-
-    @cached_property
-    def from_agent(self) -> bool:
-        """Whether the client is a coding agent that attaches options its user did not choose."""
-        return attaches(self.exchange.header("user-agent"), self.exchange.header("x-app"))
 
     def serve_by(self, route: Route, tried: Sequence[TriedAddress]) -> None:
         """Note the route that is tried now."""
@@ -135,6 +131,8 @@ class ClientTurn:
 
     def lose(self, losses: tuple[Loss, ...]) -> None:
         """Report what the provider's API cannot express, in the log and in a header."""
+        if not (losses or self.edits or self.tried or self.entry.losses):
+            return
         losses = tuple(dict.fromkeys((*self.edits, *losses)))
         if self.tried and self._address:
             instead = chain_loss(self.tried, self._address)

@@ -17,7 +17,7 @@ from toolbridge.state_dir import state_dir
 from toolbridge.store import StoreUnavailable
 from toolbridge.store.engines import Engines
 from toolbridge.store.keys import KeyRecord, KeyStore, fits, id_of
-from toolbridge.store.notices import notice
+from toolbridge.store.notices import notice, worker_notices
 from toolbridge.store_settings import remedy
 
 _PAUSE = 1.0
@@ -58,11 +58,11 @@ class CreatedKeys:
 
         Requests that arrive while a file is read wait for the end of the reading.
         """
-        if self._store is None or self._is_fresh():
+        if self._store is None or self.is_fresh:
             return
         if self._store.local:
             async with self._lock:
-                if not self._is_fresh():
+                if not self.is_fresh:
                     await self._try_to_read(self._store)
             return
         if self._reading is None or self._reading.done():
@@ -72,7 +72,9 @@ class CreatedKeys:
         if not self._trouble and time.monotonic() - self._read_at > 2 * _PAUSE:
             await asyncio.wait({self._reading}, timeout=_WAIT)
 
-    def _is_fresh(self) -> bool:
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the keys were read in the last second."""
         return time.monotonic() - self._read_at < _PAUSE
 
     async def _try_to_read(self, store: KeyStore) -> None:
@@ -87,11 +89,12 @@ class CreatedKeys:
             await self._read(store)
         except StoreUnavailable as error:
             if not self._trouble:
-                notice(f"the keys cannot be read: {error}; the last known keys stay valid")
+                text = f"the keys cannot be read: {error}; the last known keys stay valid"
+                worker_notices.report("keys", text, fault=True)
             self._trouble = str(error)
             return
         if self._trouble and not store.local:
-            notice("the keys are read again")
+            worker_notices.report("keys", "the keys are read again", fault=False)
         self._trouble = ""
 
     async def _read(self, store: KeyStore) -> None:

@@ -4,6 +4,10 @@ import asyncio
 from collections.abc import Callable
 
 
+def _nothing() -> None:
+    """Take the place of `expire` after the end."""
+
+
 class Deadline:
     """Calls `expire` at the deadline; moving the deadline later does not touch the event loop."""
 
@@ -27,6 +31,11 @@ class Deadline:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def end(self) -> None:
+        """Stop for good, without a reference to the owner."""
+        self.stop()
+        self._expire = _nothing
 
     def _arm(self, at: float) -> None:
         if self._timer is not None:

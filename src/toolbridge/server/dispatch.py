@@ -76,6 +76,10 @@ class Dispatcher:
             await self._app.stop()
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
+        if (team := self._app.team) is not None:
+            from toolbridge.server.own_requests import OwnRequests
+
+            await team.open(OwnRequests(lambda: self._app))
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self._app.stop()
@@ -97,19 +101,21 @@ class Dispatcher:
         self, app: App, exchange: HttpExchange, entry: Entry, work: routes.Serve
     ) -> None:
         """Answer one request with `work` and record it."""
-
-        def mine() -> bool:
-            # The entry of a kept answer belongs to the task that makes the answer.
-            return not entry.handed_over or work != self._answer
-
+        # The entry of a kept answer belongs to the task that makes the answer.
+        makes_answer = work != self._answer
         try:
-            await self._with_errors(app, exchange, entry, work)
+            try:
+                await work(app, exchange, entry)
+            except Aborted:
+                raise
+            except Exception as error:  # noqa: BLE001  one faulty request must not stop the server
+                await _answer_error(app, exchange, entry, error)
         except Aborted as error:
-            if mine():
+            if makes_answer or not entry.handed_over:
                 _note_disconnect(exchange, entry, error)
         except asyncio.CancelledError:
             if cancelled_by_client(exchange):
-                if mine():
+                if makes_answer or not entry.handed_over:
                     _note_disconnect(exchange, entry, Aborted("the client disconnected"))
                 return
             # The server is shutting down and the grace period of this request is over.
@@ -119,7 +125,7 @@ class Dispatcher:
             raise
         finally:
             app.release()
-            if mine():
+            if makes_answer or not entry.handed_over:
                 app.record(entry, exchange.status)
 
     def refuse(self, method: str, path: str, error: ToolbridgeError) -> Rejection:
@@ -138,7 +144,8 @@ class Dispatcher:
 
     async def _answer(self, app: App, exchange: HttpExchange, entry: Entry) -> None:
         """Check the caller, and answer."""
-        self._allow_origin(exchange)
+        if exchange.method == "OPTIONS" or b"origin" in exchange.head.headers:
+            self._allow_origin(exchange)
         if exchange.method == "OPTIONS":
             await exchange.reply(200, b"")
             return
@@ -164,30 +171,6 @@ class Dispatcher:
 
         await resuming.serve(app, exchange, entry, routes.api_of(exchange), produce)
 
-    async def _with_errors(
-        self, app: App, exchange: HttpExchange, entry: Entry, work: routes.Serve
-    ) -> None:
-        """Call `work`; an error becomes a response."""
-        try:
-            await work(app, exchange, entry)
-        except Aborted:
-            raise
-        except ToolbridgeError as error:
-            entry.note(error__type=error.kind, error__message=str(error))
-            if isinstance(error, Busy) and routes.asks_model(exchange):
-                # The keys cannot be read: the ledger has a row of each rejected request.
-                note_caller(entry, exchange)
-                entry.note(surface=routes.api_of(exchange))
-            await _reject(exchange, error.problem)
-        except Exception as error:  # noqa: BLE001  one faulty request must not stop the server
-            report_fault(error, app.gateway.redactor)
-            entry.note(error__type="internal", error__message=type(error).__name__)
-            text = (
-                f"toolbridge failed with {type(error).__name__}; "
-                f"the log has the details under {exchange.id}"
-            )
-            await _reject(exchange, Problem("internal", text))
-
     def _allow_origin(self, exchange: HttpExchange) -> None:
         """Set the CORS headers of the response."""
         origin = exchange.header("origin")
@@ -207,6 +190,25 @@ class Dispatcher:
                 "x-toolbridge-run, x-toolbridge-answer",
                 "vary": "origin",
             }
+
+
+async def _answer_error(app: App, exchange: HttpExchange, entry: Entry, error: Exception) -> None:
+    """Answer with the error that a route has raised."""
+    if isinstance(error, ToolbridgeError):
+        entry.note(error__type=error.kind, error__message=str(error))
+        if isinstance(error, Busy) and routes.asks_model(exchange):
+            # The keys cannot be read: the ledger has a row of each rejected request.
+            note_caller(entry, exchange)
+            entry.note(surface=routes.api_of(exchange))
+        await _reject(exchange, error.problem)
+        return
+    report_fault(error, app.gateway.redactor)
+    entry.note(error__type="internal", error__message=type(error).__name__)
+    text = (
+        f"toolbridge failed with {type(error).__name__}; "
+        f"the log has the details under {exchange.id}"
+    )
+    await _reject(exchange, Problem("internal", text))
 
 
 def _route(exchange: HttpExchange) -> routes.Serve:

@@ -20,8 +20,8 @@ from toolbridge.core.json import JsonObject
 from toolbridge.core.redaction import Redactor
 from toolbridge.explain import recording as rec
 from toolbridge.routing.exchange_trace import TracedAttempt
-from toolbridge.routing.models import Route
 from toolbridge.routing.recorded_route import route_to_json
+from toolbridge.routing.route import Route
 from toolbridge.server.auth import bearer
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.kept_requests import KeptRequest

@@ -2,7 +2,8 @@
 
 The bodies of a kept request are decoded and compared here, in a thread, when an explanation is
 asked for. A caller sees the requests of its own key only. Every value passes the redactor and is
-shortened. Of a request that another process has answered, the row of the ledger is shown.
+shortened. A request that another process has answered is explained by that process (`team.py`); if
+none has it any more, the row of the ledger is shown.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import msgspec
 
 from toolbridge import codecs
 from toolbridge.accounting.limits_of_keys import NANOS
+from toolbridge.core.caller import owner_of
 from toolbridge.core.errors import ToolbridgeError, UnknownRoute
 from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
 from toolbridge.core.messages import HealingReport, Loss, Request
@@ -24,7 +26,8 @@ from toolbridge.routing.exchange_trace import TracedAttempt, TracedToolRun
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.kept_requests import KeptRequest
 from toolbridge.server.request_log import Entry, stamp
-from toolbridge.server.request_rows import RowView, find_row
+from toolbridge.server.request_rows import RowView, ledger_row, own_row
+from toolbridge.server.team_records import TeamAnswer
 from toolbridge.store.ledger import LedgerRow
 
 if TYPE_CHECKING:
@@ -45,17 +48,33 @@ async def serve(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     """Answer with the explanation of a request of the caller."""
     id = exchange.path.removeprefix(f"{PATH}/")
     entry.note(surface="explain")
-    kept = app.gateway.kept_requests.find(id, exchange.caller)
-    if kept is not None:
-        await exchange.reply(200, dump_bytes(await explain_kept(app, kept, exchange.caller)))
-        return
+    owner = owner_of(exchange.caller)
+    kept = app.gateway.kept_requests.find(id, owner)
+    theirs: TeamAnswer | None = None
+    if app.team is not None and (kept is None or id == "last"):
+        answers = await app.team.ask(id, owner, bodies=False)
+        theirs = max((one for one in answers if one.contents), key=lambda one: one.at, default=None)
+    if theirs is not None and (kept is None or theirs.at > kept.entry.at):
+        shown, process = theirs.contents["explanation"], theirs.name
+    elif kept is not None:
+        shown = await explain_kept(app, kept)
+        process = "" if app.team is None else app.team.name
+    else:
+        shown, process = await _explain_row(app, exchange, id), ""
+    named: JsonObject = {"process": process} if process else {}
+    whole = shown | named if isinstance(shown, dict) else shown
+    await exchange.reply(200, dump_bytes(whole))
+
+
+async def _explain_row(app: "App", exchange: HttpExchange, id: str) -> Json:
+    """Return what the row of a request has; raise `UnknownRoute`."""
+    view = RowView(app.gateway.redactor, exchange.access)
+    own = own_row(app, view, id)
     try:
-        view = RowView(app.gateway.redactor, exchange.access)
-        row, _ = await find_row(app, view, id)
+        row = await ledger_row(app, view, id) if own is None else own[0]
     except UnknownRoute:
         raise UnknownRoute(_missing(id)) from None
-    shown = _bounded(app.gateway.redactor.value(_of_row(row)))
-    await exchange.reply(200, dump_bytes(shown))
+    return _bounded(app.gateway.redactor.value(_of_row(row)))
 
 
 def _of_row(row: LedgerRow) -> JsonObject:
@@ -72,8 +91,8 @@ def _of_row(row: LedgerRow) -> JsonObject:
             "model": row.model,
             "attempts": [{"model": address} for address in row.routes],
         },
-        "note": "another process of the gateway has answered this request, or it is too old: there "
-        f"are no bodies to compare. The ledger has {row.healings} healings and {row.losses} losses",
+        "note": "no running process of the gateway has the bodies of this request, so that there is "
+        f"nothing to compare. The ledger has {row.healings} healings and {row.losses} losses",
         "tokens": {
             "input": row.input + row.cache_read + row.cache_write,
             "output": row.output,
@@ -87,11 +106,12 @@ def _of_row(row: LedgerRow) -> JsonObject:
     }
 
 
-async def explain_kept(app: "App", kept: KeptRequest, caller: str) -> Json:
+async def explain_kept(app: "App", kept: KeptRequest) -> Json:
     """Return the explanation of a request, without secrets and with long texts shortened."""
     came: Request | ToolbridgeError
     try:
-        came = await app.gateway.stored_responses.resume(kept.ask.read(kept.body), caller)
+        asked = kept.ask.read(kept.body)
+        came = await app.gateway.stored_responses.resume(asked, "", kept.owner)
     except ToolbridgeError as error:
         came = error
     why = app.gateway.model_routes.explain_name(kept.request_model) if kept.route else ""

@@ -4,7 +4,6 @@ All endpoints that ask a model use `Gateway.converse`, streaming or not. An endp
 itself: it passes an `ApiEndpoint` with its codec and the values from the path.
 """
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -15,26 +14,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from toolbridge.codecs.ollama.shapes import LOAD
 from toolbridge.config import Config, ProviderConfig, secret, secrets_of
 from toolbridge.core import events as ev
-from toolbridge.core.codec import AnswerContext, Codec, Encoder
+from toolbridge.core.codec import Codec, Encoder
 from toolbridge.core.errors import NotAllowed, ToolbridgeError
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
-from toolbridge.core.messages import Loss, Message, Problem, Request
+from toolbridge.core.messages import Message, Problem, Request
 from toolbridge.core.redaction import Redactor
-from toolbridge.policy.failover import TriedAddress
 from toolbridge.policy.key_scopes import check_model
-from toolbridge.policy.native_tools import translated_tools
-from toolbridge.policy.server_tools import forced_tool, refuse
 from toolbridge.routing import Router
-from toolbridge.routing.attempts import AnswerAttempts, KnownAnswer, OpenedAnswer
+from toolbridge.routing.attempts import Batch
 from toolbridge.routing.charges import Charges
 from toolbridge.routing.failover import AnswerChain
-from toolbridge.routing.models import Route
+from toolbridge.routing.loop_turns import LARGE, in_turns, next_turn
 from toolbridge.routing.providers import config_for, passes_through
-from toolbridge.routing.translated import ClientSide
 from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.caller_login import ClientHeaders
 from toolbridge.server.client_turn import ClientTurn, healed_header
@@ -42,10 +36,9 @@ from toolbridge.server.created_keys import permitted_request
 from toolbridge.server.http import HttpExchange, IncomingRequest
 from toolbridge.server.kept_requests import KeptRequests
 from toolbridge.server.opaque_tokens import OpaqueTokens
+from toolbridge.server.opening import open_answer
 from toolbridge.server.passthrough import (
     TurnWriter,
-    is_passed_through,
-    passthrough_request,
     reply_as_provider,
 )
 from toolbridge.server.request_fields import note_client, session_of
@@ -53,7 +46,7 @@ from toolbridge.server.request_log import Entry
 from toolbridge.server.rule_routes import choose_addresses, key_name, routing_headers
 from toolbridge.server.server_tool_turns import GatewayTools
 from toolbridge.server.shared_facts import SharedFacts
-from toolbridge.server.stored_responses import KeptSearches, StoredResponses, stateless
+from toolbridge.server.stored_responses import KeptSearches, StoredResponses
 from toolbridge.server.streaming import StreamReply, TranslatedWriter, Writer
 from toolbridge.state_dir import state_dir
 from toolbridge.store.engines import Engines
@@ -61,12 +54,6 @@ from toolbridge.upstream.http import Upstream
 
 if TYPE_CHECKING:
     from toolbridge.server.exchange_recorder import ExchangeRecorder
-    from toolbridge.server.inner_call_meter import InnerCallMeter
-
-
-LARGE = 64 * 1024
-"""Bytes of a request whose decoding, planning and sending are separate turns of the event loop:
-together they take milliseconds, and every other stream would wait for them."""
 
 
 class Gateway:
@@ -86,11 +73,12 @@ class Gateway:
         self.engines = Engines(config, self.state, env)
         self.store = self.engines.store(self.redactor)
         self.router.sources.corrections.attach(self.store, has_values=self.engines.has_values)
-        self._is_shared = self.engines.is_shared or config.workers > 1
-        self._opaque_tokens = OpaqueTokens(self.store if self._is_shared else None)
+        self.is_shared = self.engines.is_shared or config.workers > 1
+        """Whether other processes use the store at the same time."""
+        self.opaque_tokens = OpaqueTokens(self.store if self.is_shared else None)
         self.learned = SharedFacts(self.router, self.store)
         self.stored_responses = StoredResponses(self.store)
-        self._searches = KeptSearches(self.store)
+        self.searches = KeptSearches(self.store)
         self.tools = GatewayTools(config, env, self.state, self.router.ask_searcher)
         self.charges = Charges(self.engines.budgets, config.limits_offline)
         self.kept_requests = KeptRequests(config.explain_bytes)
@@ -117,7 +105,7 @@ class Gateway:
     async def open(self) -> None:
         """Load what earlier processes have learned about models, and find the default model."""
         await self.engines.check(self.store)
-        await self.learned.open(has_values=self.engines.has_values, shared=self._is_shared)
+        await self.learned.open(has_values=self.engines.has_values, shared=self.is_shared)
         await self.model_routes.discover()
 
     async def close(self) -> None:
@@ -126,7 +114,7 @@ class Gateway:
         await self.tools.close()
         await self.charges.close()
         await self.learned.close()
-        await self._opaque_tokens.close()
+        await self.opaque_tokens.close()
         await self.router.close()
         await self.store.close()
 
@@ -134,18 +122,17 @@ class Gateway:
         """Answer one request to a chat model."""
         body = entry.body = await exchange.body(self.config.max_body)
         if self.answers_in is not None:
-            decode = ask.decode or ask.codec.decode_request
-            # Chat Completions: a stream reports usage only if the request asks for it.
-            extra = ask.extra | {"stream_options": {"include_usage": True}}
-            ask = replace(ask, codec=self.answers_in, decode=decode, extra=extra)
+            ask = _answered_in(self.answers_in, ask)
         kept = self.kept_requests.begin(exchange, ask, body, entry)
         if self._recorder is not None:
             self._recorder.attach(exchange, kept)
-        entry.note(surface=ask.codec.name)
+        entry.fields["surface"] = ask.codec.name
         note_client(entry, exchange)  # before the first error
-        request = ask.read(body)
         if len(body) > LARGE:
-            await asyncio.sleep(0)
+            request = await in_turns(ask.reading(body))
+            await next_turn()
+        else:
+            request = ask.read(body)
         entry.asks_model = True
         if not request.session and (session := session_of(exchange)):
             request = msgspec.structs.replace(request, session=session)
@@ -153,12 +140,13 @@ class Gateway:
         kept.request_model = request.model
         kept.session = request.session or request.user  # Claude Code's user id names its session
         turn = ClientTurn(exchange, entry, ask.codec, request, kept, edits)
-        await self.router.sources.corrections.load()
+        if (corrections := self.router.sources.corrections).unread:
+            await corrections.load()
         find = partial(self.addresses, request, exchange, entry)
-        opened = partial(self._open, turn, body)
+        opened = partial(open_answer, self, turn, body)
         chain = self.router.chain(request.model, opened, exchange.caller, find)
         try:
-            with self.tools.in_use():
+            with self.tools:
                 await self._serve(turn, chain)
         except ToolbridgeError as error:
             if len(chain.tried) > 1:
@@ -181,7 +169,10 @@ class Gateway:
         self, request: Request, exchange: HttpExchange, entry: Entry
     ) -> Sequence[str]:
         """Return the addresses for `request` that the caller's key may use; raise without any."""
-        found = await choose_addresses(self.router, request, exchange, entry)
+        if self.config.routes:
+            found = await choose_addresses(self.router, request, exchange, entry)
+        else:
+            found = await self.model_routes.addresses(request.model)
         if exchange.access is None:
             return found
         allowed = [address for address in found if self._permits(exchange, address)]
@@ -203,98 +194,11 @@ class Gateway:
         async with charge.settling():
             await chain.prepare()
             if len(turn.kept.body) > LARGE:
-                await asyncio.sleep(0)
-            message = charge.message = await self._answer(turn, chain)
+                await next_turn()
+            answer = self._stream if turn.asked.request.stream else self._whole
+            message = charge.message = await answer(turn, chain)
             if turn.passes == 1 and turn.counted is not None:
                 turn.entry.losses += self.router.learn(message.usage, turn.counted, chain.route)
-
-    async def _open(
-        self, turn: ClientTurn, body: bytes, route: Route, tried: Sequence[TriedAddress]
-    ) -> OpenedAnswer:
-        """Prepare the request for a route: in passthrough, translated, or with a known answer."""
-        exchange, codec, request = turn.exchange, turn.codec, turn.request
-        route = route.serving(codec.name, request)
-        other_api = turn.needs_other_api
-        turn.serve_by(route, tried)
-        turn.passing = turn.counted = None
-        passes = self._passes(turn, route) and not other_api
-        if not passes:  # in passthrough the provider stores its own responses
-            request = await self.stored_responses.resume(request, exchange.caller)
-            request = await self._searches.restored(request, exchange.caller)
-        agent = turn.from_agent
-        plan, lost = await self.tools.plan(request, route, exchange.access, agent=agent)
-        meter = None if plan is None else self._meter(turn, "web_search")
-        if plan is not None and (
-            direct := self.tools.direct(plan, turn.kept.trace, meter, agent=agent)
-        ):
-            turn.asked = AnswerContext(request, turn.entry.at)
-            return direct
-        if lost:
-            turn.edits = tuple(dict.fromkeys((*turn.edits, *lost)))
-        asked, request = request, request if plan is None else plan.request
-        offered = translated_tools(request, route.request_encoder, route.target)
-        if tool := forced_tool(offered, route.provider_config.api, agent=agent):
-            turn.lose((Loss("tools", f"{tool.name} is not available with {route.address}"),))
-            turn.asked = AnswerContext(request, turn.entry.at)
-            return KnownAnswer(refuse(request, tool, codec, Ids(os.urandom(16))))
-        if request.extra.get(LOAD) is True and not turn.same_api:
-            from toolbridge.policy.load_requests import loaded_answer
-
-            return KnownAnswer(loaded_answer(request, Ids(os.urandom(16))))
-        turn.counted = turn.kept.estimate = counted = self.router.admit(request, route)
-        turn.kept.estimates[route.address] = counted
-        turn.asked = AnswerContext(asked, turn.entry.at, counted.shown)
-        exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
-        headers = self.client_headers.of(exchange, route.provider_config, codec.name)
-        routing = routing_headers(exchange) if route.slots > 1 else {}
-        trace = turn.kept.trace
-        client = ClientSide(headers, turn.lose, turn.on_head, routing=routing, trace=trace)
-        if self.router.describes(request, route):
-            client = msgspec.structs.replace(
-                client, descriptions=self._meter(turn, "describe_images")
-            )
-        if passes:
-            turn.passing = passthrough_request(
-                self.router.sources, route, exchange, body, request, client
-            )
-            return AnswerAttempts(turn.passing, trace, self.router.pause)
-        request = await self._opaque_tokens.restored(stateless(request), exchange.caller)
-
-        def attempts(request: Request) -> AnswerAttempts:
-            return self.router.attempts(
-                request, route, counted.tokens, attaches=agent, client=client
-            )
-
-        if plan is None:
-            return attempts(request)
-        plan = msgspec.structs.replace(plan, request=request)
-        charges = turn.charging_passes(lambda one: self.router.count(one, route.address).tokens)
-        return self.tools.answer(plan, attempts, (charges, meter), trace, agent=agent)
-
-    def _passes(self, turn: ClientTurn, route: Route) -> bool:
-        """Whether the client's own bytes are sent to the route."""
-        exchange, request = turn.exchange, turn.request
-        return (
-            is_passed_through(exchange, turn.codec.name, route)
-            and not self.router.sources.corrections.needs_other_api(route)
-            and not self.router.describes(request, route)
-            and not self.tools.wants(request, route, exchange.access)
-            and not turn.edits  # the provider would not get them
-            # After a keep-alive the client has the beginning of an answer, which ours has to continue.
-            and not exchange.status
-        )
-
-    def _meter(self, turn: ClientTurn, surface: str) -> "InnerCallMeter":
-        from toolbridge.server.inner_call_meter import InnerCallMeter
-
-        inner = turn.entry.inner
-        return InnerCallMeter(
-            turn.exchange,
-            surface,
-            charges=self.charges,
-            permit=self.permit_model,
-            record=lambda entry, status: inner.append((entry, status)),
-        )
 
     async def _fail_in_stream(self, turn: ClientTurn, problem: Problem) -> None:
         """Send an error as the only event of a stream, for clients that read errors only there."""
@@ -332,22 +236,14 @@ class Gateway:
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
         if turn.charge is not None:
             await turn.charge.settle(message)
-        self._opaque_tokens.keep(message, exchange.caller, maker)
+        self.opaque_tokens.keep(message, exchange.caller, maker)
         if turn.passed is not None:
             return  # the provider stores its own responses
         if codec.name == "openai_responses":
-            await self._searches.keep(message, exchange.caller)
+            await self.searches.keep(message, exchange.caller)
             body = codec.encode_message(message, asked)
             id = msgspec.json.decode(body, type=_Identified).id
             await self.stored_responses.keep(id, asked.request, message, body, exchange.caller)
-
-    async def _answer(self, turn: ClientTurn, chain: AnswerChain) -> Message:
-        if not turn.asked.request.stream:
-            return await self._whole(turn, chain)
-        message = await self._stream(turn, chain)
-        if turn.passed is None:
-            turn.lose_of_answer(message)
-        return message
 
     async def _whole(self, turn: ClientTurn, chain: AnswerChain) -> Message:
         message = await chain.message()
@@ -365,18 +261,30 @@ class Gateway:
         return message
 
     async def _stream(self, turn: ClientTurn, chain: AnswerChain) -> Message:
+        message = await self._written(turn, chain)
+        if turn.passed is None:
+            turn.lose_of_answer(message)
+        return message
+
+    async def _written(self, turn: ClientTurn, chain: AnswerChain) -> Message:
         encoder = turn.codec.stream_encoder(turn.asked)
         writer = TurnWriter(turn, encoder)
         reply = self._reply(turn, writer)
         reply.may_change_model = lambda: chain.attempts.has_next
         fold = Fold()
         turn.follow(fold)
+
+        def push(batch: Batch) -> bool:
+            fold.feed_all(batch)
+            return reply.push(writer.write(batch))
+
         last: ev.Event | None = None
         try:
             async with aclosing(chain.events()) as batches:
                 async for batch in batches:
                     if last is None:
                         turn.begin(batch)
+                        chain.push_to(push if turn.exchange.may_push else None)
                     last = batch[-1] if batch else last
                     fold.feed_all(batch)
                     if batch and isinstance(
@@ -407,6 +315,14 @@ class Gateway:
         array = turn.asked.request.extra.get("alt") == "json"
         kind = "application/json" if array else turn.codec.content_type
         return StreamReply(turn.exchange, kind, writer, waits)
+
+
+def _answered_in(codec: Codec, ask: ApiEndpoint) -> ApiEndpoint:
+    """Return the endpoint `ask` with answers in the API of `codec`."""
+    decode = ask.decode or ask.codec.decode_request
+    # Chat Completions: a stream reports usage only if the request asks for it.
+    extra = ask.extra | {"stream_options": {"include_usage": True}}
+    return replace(ask, codec=codec, decode=decode, extra=extra)
 
 
 def _as_shown(message: Message, encoder: Encoder) -> Message:

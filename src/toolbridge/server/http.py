@@ -87,6 +87,9 @@ class IncomingRequest:
 class HttpExchange(IncomingRequest):
     """A request and its response."""
 
+    may_push = True
+    """Whether a chunk may be sent with `push`, which does not wait."""
+
     def __init__(self, head: Head, channel: Channel) -> None:
         super().__init__(head)
         self.channel = channel
@@ -152,6 +155,16 @@ class HttpExchange(IncomingRequest):
 
     async def write(self, piece: bytes) -> None:
         """Send a chunk of the body; wait while the write buffer is full."""
+        if not self.push(piece):
+            await self.channel.drained()
+
+    async def drained(self) -> None:
+        """Wait while the write buffer is full."""
+        if self.channel.paused:
+            await self.channel.drained()
+
+    def push(self, piece: bytes) -> bool:
+        """Send a chunk of the body; return whether the write buffer has room."""
         self.sent += len(piece)
         if self.tap is not None:
             self.tap.add(piece)
@@ -159,8 +172,7 @@ class HttpExchange(IncomingRequest):
         data = head + self._framing.frame(piece)
         if data and not self.client_left and not self.finished:
             self.channel.write(data)
-        if self.channel.paused:
-            await self.channel.drained()
+        return not self.channel.paused
 
     async def finish(self, last: bytes = b"") -> None:
         if self.finished:
@@ -185,7 +197,7 @@ class HttpExchange(IncomingRequest):
         if self.channel.paused:  # the client has not read the responses before it
             await self.channel.drained(bounded=True)
         every = {"content-type": "application/json", "content-length": str(len(body))}
-        self._begin(status, {**every, **(headers or {})})
+        self._begin(status, {**every, **headers} if headers else every)
         await self.finish(body)
 
 

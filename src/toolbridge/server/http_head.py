@@ -7,7 +7,8 @@ Content-Length, a length beside a transfer coding.
 """
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from toolbridge.core.errors import BadHttp
 
@@ -26,12 +27,13 @@ _MODERN = {b"HTTP/1.1": True, b"HTTP/1.0": False}
 _VERSION = re.compile(rb"HTTP/[0-9]\.[0-9]")
 _HOST = re.compile(rb"[^\s,/?#@\\]*")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
+_LONGEST_LENGTH = 18
+_LENGTH_FIELD = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})[ \t]*\r\n", re.IGNORECASE)
 _ABSOLUTE = re.compile(rb"https?://([^/?]*)(.*)", re.IGNORECASE)
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 
-@dataclass(slots=True)
-class RequestLine:
+class RequestLine(msgspec.Struct):
     """The parsed request line."""
 
     method: str
@@ -45,8 +47,7 @@ class RequestLine:
     """Path and query as sent."""
 
 
-@dataclass(slots=True)
-class Head:
+class Head(msgspec.Struct):
     """The parsed head of a request."""
 
     method: str
@@ -144,6 +145,36 @@ def read_head(line: RequestLine, block: bytes, max_headers: int) -> Head:
         websocket=websocket,
         raw=_again(line, block) if websocket else b"",
     )
+
+
+class KnownHead(msgspec.Struct, frozen=True):
+    """The last head of a connection: the next one mostly differs in the length of its body alone."""
+
+    line: RequestLine
+    head: Head
+    before: bytes
+    """The bytes before the number of Content-Length."""
+    after: bytes
+
+    def read(self, raw: bytes) -> Head | None:
+        """Return the head in `raw` if it differs in that number alone, else None."""
+        before, after = self.before, self.after
+        if not (raw.startswith(before) and raw.endswith(after)):
+            return None
+        number = raw[len(before) : len(raw) - len(after)]
+        if not number.isdigit() or len(number) > _LONGEST_LENGTH:
+            return None
+        headers = self.head.headers.copy()
+        headers[b"content-length"] = number
+        return msgspec.structs.replace(self.head, headers=headers, length=int(number))
+
+
+def known_head(line: RequestLine, head: Head, raw: bytes) -> KnownHead | None:
+    """Return what is needed to read the next head like `raw`; None if it has no Content-Length."""
+    found = None if head.websocket else _LENGTH_FIELD.search(raw)
+    if found is None:
+        return None
+    return KnownHead(line, head, raw[: found.start(1)], raw[found.end(1) :])
 
 
 def _read_fields(block: bytes, max_headers: int) -> dict[bytes, bytes]:

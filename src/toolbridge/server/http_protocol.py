@@ -98,7 +98,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._state.connections.discard(self)
-        self._deadline.stop()
+        self._deadline.end()
         self._closing = True
         self.resume_writing()
         self._leave()
@@ -325,8 +325,12 @@ class HttpConnection(asyncio.Protocol):
         reader = self._reader
         if exchange.head.expects and not reader.waiting and not reader.complete:
             self._transport.write(CONTINUE)
-        since, kept = self._loop.time(), bytearray()
+        since = self._loop.time()
         try:
+            first = reader.body()
+            if reader.complete and len(first) <= limit:  # nearly every request
+                return first
+            kept = bytearray(first)
             while True:
                 kept += reader.body()
                 if len(kept) > limit:

@@ -11,7 +11,9 @@ from toolbridge.core.errors import BadHttp
 from toolbridge.server.http_head import (
     MAX_TARGET,
     Head,
+    KnownHead,
     RequestLine,
+    known_head,
     long_target,
     read_head,
     read_line,
@@ -39,6 +41,7 @@ class RequestReader:
         """Bytes of the buffer that were searched for the end of a head."""
         self.line: RequestLine | None = None
         """The request line once it has arrived; it selects the API for an error response."""
+        self._known: KnownHead | None = None
         self._left = 0
         self._chunks: _Chunks | None = None
         self.complete = True
@@ -66,6 +69,8 @@ class RequestReader:
         """Return the next head, None until it is complete; raise `BadHttp`."""
         if not self._scanned:
             self.line = None
+            if not self._rest:
+                return None
         # RFC 9112, section 2.2: a server ignores empty lines before the request line.
         if self.line is None and self._rest.startswith(b"\r\n"):
             self._rest = self._rest[_BLANK.match(self._rest).end() :]  # type: ignore[union-attr]
@@ -78,15 +83,26 @@ class RequestReader:
             return None
         self._scanned = 0
         first = rest.find(b"\r\n")
-        if self.line is None:
-            self.line = _read_first(rest[:first])
-        if end + 4 > self._max_head:
-            raise self._long_head()
-        head = read_head(self.line, rest[first + 2 : end + 2], self._max_headers)
+        raw = rest[: end + 2]
+        known = self._known
+        head = None if known is None or len(raw) + 2 > self._max_head else known.read(raw)
+        if known is not None and head is not None:
+            self.line = known.line
+        else:
+            head = self._read_head(raw, first)
         self._rest = rest[end + 4 :]
         self._left = head.length or 0
         self._chunks = _Chunks() if head.length is None else None
         self.complete = head.length == 0
+        return head
+
+    def _read_head(self, raw: bytes, first: int) -> Head:
+        """Parse a head; `first` is the end of its request line."""
+        line = self.line = self.line or _read_first(raw[:first])
+        if len(raw) + 2 > self._max_head:
+            raise self._long_head()
+        head = read_head(line, raw[first + 2 :], self._max_headers)
+        self._known = known_head(line, head, raw)
         return head
 
     def _check_part(self, rest: bytes) -> None:

@@ -5,8 +5,10 @@ Pure. HTTP/1.0 has no chunks: a body of unknown length ends when the connection 
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
+
+import msgspec
 
 LONGEST_HEADER = 4000
 _CONTROLS = re.compile(rb"[\x00-\x1f\x7f]")
@@ -15,8 +17,7 @@ _BODILESS = frozenset({204, 304})
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-@dataclass(frozen=True, slots=True)
-class BodyFraming:
+class BodyFraming(msgspec.Struct, frozen=True):
     """How the end of a response is marked on the wire."""
 
     chunked: bool
@@ -51,8 +52,7 @@ def encode_head(
     defaults: Iterable[tuple[bytes, bytes]] = (),
 ) -> bytes:
     """Return the status line and header fields; `defaults` are uvicorn's own, such as the date."""
-    out = [_STATUS.get(status) or b"HTTP/1.1 %d \r\n" % status]
-    out += [b"%b: %b\r\n" % pair for pair in defaults]
+    out = [_STATUS.get(status) or b"HTTP/1.1 %d \r\n" % status, _lines(tuple(defaults))]
     shown = "\0".join([f"{name}: {value}" for name, value in headers.items()])
     if len(shown) <= LONGEST_HEADER and shown.isascii() and shown.replace("\0", "").isprintable():
         out.append(shown.replace("\0", "\r\n").encode() + b"\r\n")
@@ -62,6 +62,12 @@ def encode_head(
         out.append(b"transfer-encoding: chunked\r\n")
     out.append(b"\r\n")
     return b"".join(out)
+
+
+@lru_cache(8)
+def _lines(fields: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """Return header fields as lines; uvicorn's change once a second."""
+    return b"".join([b"%b: %b\r\n" % pair for pair in fields])
 
 
 def _made_safe(value: str) -> bytes:

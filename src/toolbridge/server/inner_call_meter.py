@@ -15,7 +15,7 @@ import msgspec
 from toolbridge.core.ids import Ids
 from toolbridge.routing.charge import Asked, Charge
 from toolbridge.routing.charges import Charges
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.server.http import IncomingRequest
 from toolbridge.server.metered_call import RecordEntry, metered_call
 from toolbridge.server.request_fields import note_caller

@@ -9,6 +9,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 
+async def _send_nothing() -> None:
+    """Take the place of the `beat` of a stream that has ended."""
+
+
 class KeepAlive:
     """Calls `beat` after `first` seconds without data, and then at every `interval`."""
 
@@ -27,7 +31,9 @@ class KeepAlive:
         self._due = self._loop.time() + self._interval
 
     def stop(self) -> None:
+        """Send no more keep-alives. The stream that owned this one is freed with its last use."""
         self._timer.cancel()
+        self._beat = _send_nothing
         if self._beating is not None:
             self._beating.cancel()
 

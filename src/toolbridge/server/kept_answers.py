@@ -115,6 +115,8 @@ class KeptAnswers:
     ) -> FollowedAnswer:
         owner = owner_of(exchange.caller)
         log = AnswerLog(self._place(owner, claim.work, wish))
+        # What a client has seen of an answer that it may continue can be found after a crash.
+        log.holds_back = wish.ids or bool(wish.grace)
         produced = ProducedExchange(exchange, body, log, wish.api)
         produced.stall = wish.grace
         live = _LiveAnswer(log, owner, wish, claim, produced)

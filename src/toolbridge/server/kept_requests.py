@@ -5,16 +5,15 @@ without its media, and to the log entry. Nothing is compared or copied while a r
 `explanations.py` does that when it is asked. The oldest requests are dropped first.
 """
 
-import time
 from collections import deque
 from collections.abc import Callable
 
 import msgspec
 
 from toolbridge.core.caller import owner_of
-from toolbridge.core.messages import Call, Text, Thinking
+from toolbridge.core.messages import Call, Message, Part, Text, Thinking
 from toolbridge.routing.exchange_trace import ExchangeTrace
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.routing.router import TokenCount
 from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.http import HttpExchange
@@ -24,10 +23,6 @@ _BASE = 2048
 """Bytes that a request takes besides its bodies."""
 MOST = 1000
 """Requests that are kept, however small they are."""
-
-
-_KEPT = (Text, Thinking, Call)
-"""Parts of an answer that are kept; images and audio are too large."""
 
 
 class KeptRequest:
@@ -58,17 +53,31 @@ class KeptRequest:
     def finish(self, status: int) -> None:
         """Note the end of the request, and drop the media of its answer."""
         self.status = status
-        self.duration = time.monotonic() - self.entry.started
+        self.duration = self.entry.seconds
         self.entry.on_end = None
         if (message := self.entry.message) is not None:
-            content = tuple([part for part in message.content if isinstance(part, _KEPT)])
-            self._answer_size = sum(map(_size_of, content))
-            self.entry.message = msgspec.structs.replace(
-                message, content=content, alternatives=(), logprobs=(), envelope=None
-            )
+            self.entry.message = self._without_media(message)
         on_finish, self.on_finish = self.on_finish, None
         if on_finish is not None:
             on_finish(self)
+
+    def _without_media(self, message: Message) -> Message:
+        """Return what is kept of an answer, and note its size."""
+        kept: list[Part] = []
+        for part in message.content:
+            if isinstance(part, Text | Thinking):
+                self._answer_size += len(part.text)
+            elif isinstance(part, Call):
+                self._answer_size += len(part.raw) + len(msgspec.json.encode(part.arguments))
+            else:  # images and audio are too large
+                continue
+            kept.append(part)
+        rest = message.alternatives or message.logprobs or message.envelope
+        if len(kept) == len(message.content) and not rest:
+            return message
+        return msgspec.structs.replace(
+            message, content=tuple(kept), alternatives=(), logprobs=(), envelope=None
+        )
 
     @property
     def address(self) -> str:
@@ -90,12 +99,6 @@ class KeptRequest:
         return size
 
 
-def _size_of(part: Text | Thinking | Call) -> int:
-    if isinstance(part, Call):
-        return len(part.raw) + len(msgspec.json.encode(part.arguments))
-    return len(part.text)
-
-
 class KeptRequests:
     """The last requests, limited by their size in bytes."""
 
@@ -104,6 +107,7 @@ class KeptRequests:
         self._seed = seed
         """The seed of every answer's ids in a replay; otherwise each answer has its own."""
         self._kept: deque[KeptRequest] = deque()
+        self._sizes: deque[int] = deque()
         self._size = 0
 
     def begin(
@@ -120,14 +124,16 @@ class KeptRequests:
         return kept
 
     def add(self, kept: KeptRequest) -> None:
+        size = kept.size
         self._kept.append(kept)
-        self._size += kept.size
+        self._sizes.append(size)
+        self._size += size
         while self._kept and (self._size > self._limit or len(self._kept) > MOST):
-            self._size -= self._kept.popleft().size
+            self._kept.popleft()
+            self._size -= self._sizes.popleft()
 
-    def find(self, id: str, caller: str) -> KeptRequest | None:
-        """Return a request of the caller by its id, or the newest one for `last`."""
-        owner = owner_of(caller)
+    def find(self, id: str, owner: str) -> KeptRequest | None:
+        """Return a request of an owner by its id, or the newest one for `last`."""
         for kept in reversed(self._kept):
             if kept.owner == owner and id in {kept.id, "last"}:
                 return kept

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from toolbridge.core.errors import ToolbridgeError, status_of
 from toolbridge.routing.charge import Asked, Charge
-from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import has_price
+from toolbridge.routing.route import Route
 from toolbridge.server.request_log import Entry
 
 RecordEntry: TypeAlias = Callable[[Entry, int], None]

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from toolbridge.config import Config
-from toolbridge.core.messages import Request
+from toolbridge.core.messages import Message, Request
 from toolbridge.core.redaction import Redactor
+from toolbridge.core.usage import Usage
 from toolbridge.map_settings import addresses_of
 from toolbridge.routing.provider_health import HealthReport
 from toolbridge.server.request_log import Entry
@@ -55,7 +56,34 @@ _MOST_MODELS = 100
 _MOST_VALUES = 64
 """Different values of any other label; toolbridge itself has fewer."""
 _LONGEST = 128
+_MOST_SUMS = 1000
+"""Sums in memory before they are added to the counters."""
 _PARTS = frozenset({*Request.__struct_fields__, "prompt"})
+
+
+class _Sum:
+    """The requests of one API, model, provider and status, and what their answers have used."""
+
+    __slots__ = (
+        "answers", "cache_read", "cache_write", "cost", "first_seconds", "first_tokens", "input",
+        "output", "priced", "requests", "seconds", "thinking",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.requests = self.first_tokens = self.answers = self.priced = 0
+        self.input = self.output = self.cache_read = self.cache_write = self.thinking = 0
+        self.seconds = self.first_seconds = self.cost = 0.0
+
+    def add_usage(self, usage: Usage) -> None:
+        self.answers += 1
+        self.input += usage.input_total
+        self.output += usage.output
+        self.cache_read += usage.cache_read
+        self.cache_write += usage.cache_write
+        self.thinking += usage.reasoning
+        if usage.cost is not None:
+            self.priced += 1
+            self.cost += usage.cost.total
 
 
 class Metrics:
@@ -68,6 +96,8 @@ class Metrics:
     def __init__(self, models: Iterable[str] = (), redactor: Redactor | None = None) -> None:
         """Create the counters; `models` are those in the configuration."""
         self._counts: Counts = Counter()
+        self._sums: dict[tuple[str, str, str, int], _Sum] = {}
+        """What is not in the counters yet: a request adds to one sum, not to five counters."""
         self._workers: WorkerMetrics | None = None
         self._configured = frozenset(models)
         self._answered: set[str] = set()
@@ -86,6 +116,7 @@ class Metrics:
     def flush(self) -> None:
         """Write the counters for the other workers, if there are any."""
         if self._workers is not None:
+            self._add_sums()
             self._workers.write(self._counts)
 
     def add(self, name: str, value: float, *labels: tuple[str, str]) -> None:
@@ -105,8 +136,8 @@ class Metrics:
         seen.add(text)
         return text
 
-    def _model(self, entry: Entry, status: int) -> str:
-        name = str(entry.fields.get("gen_ai.response.model", ""))[:_LONGEST]
+    def _model(self, name: str, entry: Entry, status: int) -> str:
+        """Return the label value of a model."""
         if not name or name in self._configured or name in self._answered:
             return name
         answered = status < 400 and entry.message is not None and entry.message.problem is None
@@ -115,19 +146,30 @@ class Metrics:
         self._answered.add(name)
         return name
 
-    def _served_by(self, entry: Entry, status: int) -> tuple[tuple[str, str], tuple[str, str]]:
-        """Return the labels of the model and its provider; only the configuration adds providers."""
-        provider = str(entry.fields.get("gen_ai.provider.name", ""))[:_LONGEST]
-        return ("model", self._model(entry, status)), ("provider", provider)
+    def _sum(self, entry: Entry, status: int) -> _Sum:
+        """Return the sum that the request belongs to; only the configuration adds providers."""
+        get = entry.fields.get
+        api, provider = str(get("surface", "")), str(get("gen_ai.provider.name", ""))[:_LONGEST]
+        model = str(get("gen_ai.response.model", ""))[:_LONGEST]
+        found = self._sums.get((api, model, provider, status))
+        if found is None:  # it may be counted with those of other models
+            key = (api, self._model(model, entry, status), provider, status)
+            found = self._sums.get(key)
+        if found is None:
+            if len(self._sums) >= _MOST_SUMS:
+                self._add_sums()
+            found = self._sums[key] = _Sum()
+        return found
 
     def record(self, entry: Entry, status: int, seconds: float) -> None:
         """Count a finished request."""
-        surface = ("surface", str(entry.fields.get("surface", "")))
-        model = self._served_by(entry, status)
-        self.add("toolbridge_requests_total", 1, *model, ("status", str(status)), surface)
-        self.add("toolbridge_seconds_total", seconds, surface)
+        found = self._sum(entry, status)
+        found.requests += 1
+        found.seconds += seconds
         if entry.first_token is not None:
-            self.add("toolbridge_first_token_seconds_total", entry.first_token, surface)
+            found.first_tokens += 1
+            found.first_seconds += entry.first_token
+        self._add_answer(found, entry.message)
         for loss in entry.losses:
             what = loss.what.partition(".")[0]
             self.add("toolbridge_dropped_total", 1, ("what", what if what in _PARTS else OTHER))
@@ -137,29 +179,44 @@ class Metrics:
             for step in report.steps:
                 what = step.what.partition(":")[0]  # the path after it is the model's own text
                 self.add("toolbridge_healed_total", 1, ("level", str(step.level)), ("what", what))
-        self._add_usage(entry, model)
 
-    def _add_usage(self, entry: Entry, model: tuple[tuple[str, str], ...]) -> None:
-        if entry.message is None:
+    def _add_answer(self, found: _Sum, message: Message | None) -> None:
+        if message is None:
             return
-        usage = entry.message.usage
-        self.add("toolbridge_tokens_total", usage.input_total, ("direction", "input"), *model)
-        self.add("toolbridge_tokens_total", usage.output, ("direction", "output"), *model)
-        if usage.cache_read or usage.cache_write:
+        found.add_usage(message.usage)
+        if message.problem is not None:
+            self.add("toolbridge_failures_total", 1, ("kind", message.problem.kind))
+
+    def _add_sums(self) -> None:
+        """Add to the counters what was counted since the last call."""
+        sums, self._sums = self._sums, {}
+        for (api, name, provider, status), one in sums.items():
+            surface, model = ("surface", api), (("model", name), ("provider", provider))
+            if one.requests:
+                code = ("status", str(status))
+                self.add("toolbridge_requests_total", one.requests, *model, code, surface)
+                self.add("toolbridge_seconds_total", one.seconds, surface)
+            if one.first_tokens:
+                self.add("toolbridge_first_token_seconds_total", one.first_seconds, surface)
+            if one.answers:
+                self._add_usage(one, model)
+
+    def _add_usage(self, used: _Sum, model: tuple[tuple[str, str], ...]) -> None:
+        self.add("toolbridge_tokens_total", used.input, ("direction", "input"), *model)
+        self.add("toolbridge_tokens_total", used.output, ("direction", "output"), *model)
+        if used.cache_read or used.cache_write:
             cached = "toolbridge_cached_tokens_total"
-            self.add(cached, usage.cache_read, ("kind", "read"), *model)
-            self.add(cached, usage.cache_write, ("kind", "write"), *model)
-        if usage.reasoning:
-            self.add("toolbridge_thinking_tokens_total", usage.reasoning, *model)
-        if usage.cost is not None:
-            self.add("toolbridge_cost_usd_total", usage.cost.total, *model)
-        if entry.message.problem is not None:
-            self.add("toolbridge_failures_total", 1, ("kind", entry.message.problem.kind))
+            self.add(cached, used.cache_read, ("kind", "read"), *model)
+            self.add(cached, used.cache_write, ("kind", "write"), *model)
+        if used.thinking:
+            self.add("toolbridge_thinking_tokens_total", used.thinking, *model)
+        if used.priced:
+            self.add("toolbridge_cost_usd_total", used.cost, *model)
 
     def record_call(self, entry: Entry, status: int, *, inner: bool) -> None:
         """Count a request to a model for its key; an `inner` one is not a request of a client."""
         if inner:
-            self._add_usage(entry, self._served_by(entry, status))
+            self._add_answer(self._sum(entry, status), entry.message)
         if not (name := str(entry.fields.get("toolbridge.key", ""))):
             return
         key = ("key", name)
@@ -179,6 +236,7 @@ class Metrics:
 
     def text(self) -> str:
         lines: list[str] = []
+        self._add_sums()
         counts = self._counts
         if self._workers is not None:
             counts = self._workers.others()

@@ -10,8 +10,9 @@ from toolbridge.core.errors import MalformedRequest, ToolbridgeError
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.policy.key_scopes import allows_model
 from toolbridge.policy.model_facts import JoinedFacts
-from toolbridge.routing.models import ListedModel, Route
+from toolbridge.routing.models import ListedModel
 from toolbridge.routing.pricing import has_price, rates_of
+from toolbridge.routing.route import Route
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_log import Entry
 from toolbridge.store.probe_cards import load_card

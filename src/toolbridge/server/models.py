@@ -7,7 +7,8 @@ import msgspec
 
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.policy.model_facts import KnownModel
-from toolbridge.routing.models import CLAUDE, ListedModel, Route
+from toolbridge.routing.models import CLAUDE, ListedModel
+from toolbridge.routing.route import Route
 from toolbridge.server.http import IncomingRequest
 
 OLLAMA_VERSION = "0.32.15"

@@ -60,9 +60,11 @@ class OpaqueTokens:
 
     def keep(self, message: Message, caller: str, maker: str = "") -> None:
         """Keep the tokens of an answer; `maker` is made by `history.seals.maker_name`."""
+        kept = False
         for part in message.content:
             if not isinstance(part, Call | Thinking | Text) or not part.opaque:
                 continue
+            kept = True
             stamped = tuple(_stamped(token, maker) for token in part.opaque)
             if not isinstance(part, Text):
                 self._kept[_key(part, caller)] = stamped
@@ -71,7 +73,8 @@ class OpaqueTokens:
                 self._makers[_fingerprint(token, caller)] = token.origin
                 self._makers.move_to_end(_fingerprint(token, caller))
             self._write(part, caller, stamped)
-        self._trim()
+        if kept:
+            self._trim()
 
     def _trim(self) -> None:
         for kept in (self._kept, self._makers, self._asked):

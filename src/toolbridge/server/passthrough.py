@@ -10,7 +10,6 @@ from toolbridge.core import events as ev
 from toolbridge.core.codec import Encoder, NumberedEncoder
 from toolbridge.core.messages import Request
 from toolbridge.environment import CALLER
-from toolbridge.routing.models import Route
 from toolbridge.routing.passthrough import (
     Framing,
     PassedBytes,
@@ -20,6 +19,7 @@ from toolbridge.routing.passthrough import (
 )
 from toolbridge.routing.providers import passes_through
 from toolbridge.routing.request_corrections import RequestCorrections
+from toolbridge.routing.route import Route
 from toolbridge.routing.sources import Batch, HttpRequest, ProviderConnections
 from toolbridge.routing.translated import ClientSide
 from toolbridge.server.client_turn import ClientTurn

@@ -16,6 +16,8 @@ _OF_CONNECTION = frozenset({"connection", "content-length", "transfer-encoding",
 class ProducedExchange(HttpExchange):
     """A request whose response is written to a log instead of a connection."""
 
+    may_push = False  # the log may wait for its store
+
     def __init__(self, first: HttpExchange, body: bytes, log: AnswerLog, api: str) -> None:
         """Continue the request of `first`, whose body was read."""
         super().__init__(first.head, first.channel)
@@ -60,6 +62,8 @@ class ProducedExchange(HttpExchange):
         if self.on_first is not None and self._log.first:
             called, self.on_first = self.on_first, None
             await called(self._log.first)
+        if self._log.holds_back:
+            await self._log.flush()
         await self._log.settle()
         await self._wait_for_readers()
 

@@ -51,7 +51,9 @@ def _report(
     app: "App", name: str, health: HealthReport | None, rows: Sequence[LedgerRow]
 ) -> JsonObject:
     config = app.gateway.model_routes.provider_configs.get(name)
-    first = [row.first_token_ms for row in rows if row.first_token_ms is not None]
+    # Failures are quick, and would make the total time shorter than that of the first token.
+    answered = [row for row in rows if row.first_token_ms is not None]
+    first = [row.first_token_ms for row in answered if row.first_token_ms is not None]
     return {
         "name": name,
         "api": config.api if config else "",
@@ -66,7 +68,7 @@ def _report(
         "requests": len(rows),
         "errors": sum(row.status >= 400 or bool(row.error) for row in rows),
         "first_token_ms": _spread(first),
-        "total_ms": _spread([row.total_ms for row in rows]),
+        "total_ms": _spread([row.total_ms for row in answered]),
         "recent_ms": [round(row.total_ms) for row in rows[-40:]],
     }
 

@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from toolbridge import config as configuration
-from toolbridge import trust
-from toolbridge.config import Config, ConfigSource, StreamConfig
+from toolbridge import config_file, trust
+from toolbridge.config import Config, StreamConfig
+from toolbridge.config_file import ConfigSource
 from toolbridge.core.errors import ConfigError
 from toolbridge.server.dispatch import Dispatcher
 from toolbridge.setting_errors import line_of
@@ -61,13 +61,13 @@ class ConfigFile:
 
     def read(self) -> Config:
         """Read the file again; raise `ConfigError` if it must not or cannot be used."""
-        source = configuration.choose(self._named, self._env)
+        source = config_file.choose(self._named, self._env)
         before = self.source.path
         if source.refused and source.path != before:
             raise ConfigError(source.refused)
         if before is not None and source.path is None:
             raise ConfigError(f"{before} is gone; write it again, or restart without it")
-        loaded = configuration.read(source, env=self._env, flags=self._flags)
+        loaded = config_file.read(source, env=self._env, flags=self._flags)
         self.source = source
         return loaded if self._extend is None else self._extend(loaded)
 

@@ -20,8 +20,8 @@ from toolbridge.core.errors import MalformedRequest, Unreachable, error_of
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject
 from toolbridge.explain.recording import RecordedAttempt, RecordedRoute, Recording
-from toolbridge.routing.models import Route
 from toolbridge.routing.recorded_route import route_from_json
+from toolbridge.routing.route import Route
 from toolbridge.routing.router import TokenCount
 from toolbridge.server.app import App
 from toolbridge.server.dispatch import Dispatcher

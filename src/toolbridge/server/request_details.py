@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from toolbridge.core.caller import owner_of
 from toolbridge.core.json import Json, JsonObject, dump_bytes, loads
 from toolbridge.core.messages import Message
 from toolbridge.core.redaction import Redactor
@@ -16,7 +17,8 @@ from toolbridge.server.explanations import explain_kept
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.kept_requests import KeptRequest
 from toolbridge.server.request_log import Entry
-from toolbridge.server.request_rows import PATH, RowView, find_row
+from toolbridge.server.request_rows import PATH, RowView, ledger_row, own_row
+from toolbridge.server.team_records import TeamAnswer, TeamQuestion
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App
@@ -35,16 +37,43 @@ async def one(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     entry.note(surface="page")
     id = exchange.path.removeprefix(f"{PATH}/")
     view = RowView(app.gateway.redactor, exchange.access)
-    row, running = await find_row(app, view, id)
-    shown: JsonObject = {"request": view.shown(row, running=running)}
-    kept = app.gateway.kept_requests.find(id, exchange.caller)
+    question = TeamQuestion("", "", id, owner_of(exchange.caller), bodies=True)
+    found = await describe(app, question, "" if app.team is None else app.team.name)
+    if found.row is None and app.team is not None:
+        answers = await app.team.ask(id, question.owner, bodies=True)
+        found = next((answer for answer in answers if answer.row is not None), found)
+    row = found.row
+    if row is None or not view.sees(row):
+        row, found = await ledger_row(app, view, id), TeamAnswer("", why=_LOST)
+    shown = view.shown(row, running=found.running, process=found.name)
+    missing: JsonObject = {"explanation": None, "why": found.why}
+    await exchange.reply(200, dump_bytes({"request": shown, **(found.contents or missing)}))
+
+
+async def describe(app: "App", question: TeamQuestion, name: str) -> TeamAnswer:
+    """Return what this process has of a request; `name` is that of the process."""
+    kept = app.gateway.kept_requests.find(question.request, question.owner)
+    id = question.request if kept is None else kept.id
+    row, running = own_row(app, RowView(app.gateway.redactor, None), id) or (None, False)
     if kept is None:
-        shown |= {"explanation": None, "why": _missing(app, id, running=running)}
-    else:
-        explanation = await explain_kept(app, kept, exchange.caller)
-        bodies = await asyncio.to_thread(_contents, kept, app.gateway.redactor)
-        shown |= {"explanation": explanation, **bodies}
-    await exchange.reply(200, dump_bytes(shown))
+        why = "" if row is None else _missing(app, id, running=running)
+        at = 0.0 if row is None else row.at
+        return TeamAnswer(name, at, row, running=running, why=why)
+    if row is None:
+        row = msgspec.structs.replace(
+            kept.entry.row(kept.status), total_ms=round(kept.duration * 1000, 1)
+        )
+    contents: JsonObject = {"explanation": await explain_kept(app, kept)}
+    if question.bodies:
+        contents |= await asyncio.to_thread(_contents, kept, app.gateway.redactor)
+    return TeamAnswer(name, kept.entry.at, row, running=running, contents=contents)
+
+
+_LOST = (
+    "The contents are no longer in memory. `explain_bytes` sets how much is kept, and "
+    "`toolbridge serve --record DIR` writes every request to a file. Calls of a structured run "
+    "are shown with the run."
+)
 
 
 def _missing(app: "App", id: str, *, running: bool) -> str:
@@ -52,11 +81,7 @@ def _missing(app: "App", id: str, *, running: bool) -> str:
         return "The request is running; its contents are shown when it has ended."
     if any(one.id == id for one in app.gateway.kept_requests.newest()):
         return "The contents belong to the key that made the request."
-    return (
-        "The contents are no longer in memory. `explain_bytes` sets how much is kept, and "
-        "`toolbridge serve --record DIR` writes every request to a file. Calls of a structured run "
-        "are shown with the run."
-    )
+    return _LOST
 
 
 def _contents(kept: KeptRequest, redactor: Redactor) -> JsonObject:

@@ -6,7 +6,10 @@ nothing for its watchers, and a slow watcher gets the latest state of a row, not
 
 import asyncio
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from toolbridge.core.errors import RateLimited, ToolbridgeError
 from toolbridge.core.json import Json, JsonObject, dump_bytes
@@ -18,6 +21,8 @@ from toolbridge.store.ledger import LedgerRow, RowQuery
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App
+    from toolbridge.server.team import Team
+    from toolbridge.server.team_records import TeamRows
 
 _TICK = 0.2
 """Seconds between two comparisons."""
@@ -25,6 +30,12 @@ _FIRST = 100
 """Past rows that a new watcher gets."""
 _MOST = 250
 """Rows of one event; older ones are left out and counted."""
+_REMEMBERED = 5000
+"""Ended requests of other processes that a watcher is known to have."""
+_PATIENCE = 12
+"""Reads of the team's rows without a running request, until it counts as lost: six seconds."""
+_INTERRUPTED = "interrupted"
+"""The error of a request whose process is gone, as in the ledger."""
 _PING = 15.0
 _CHECK = 5.0
 """Seconds between two checks of the key, which may be revoked meanwhile."""
@@ -33,8 +44,64 @@ _LONGEST = 600.0
 MOST_WATCHERS = 32
 _SHARED = 2.0
 """Seconds between two reads of the ledger for the rows of other processes."""
+_TEAM = 0.5
+"""Seconds between two reads of the rows of processes that share the store."""
 _LATE = 900.0
 """Seconds; longer requests of other processes appear when the page is loaded again."""
+
+
+class TeamFeed:
+    """What one watcher has not seen yet of the requests of other processes."""
+
+    def __init__(self, view: RowView) -> None:
+        self._view = view
+        self.ended: dict[str, None] = {}
+        """The ids of ended requests that were sent, the oldest first."""
+        self._running: dict[str, tuple[str, LedgerRow]] = {}
+        """The id of each running request that was sent → its process and its row."""
+        self._missed: Counter[str] = Counter()
+        """The id of each of them that was missing lately → the number of reads without it."""
+
+    def changes(self, team: "list[TeamRows]") -> list[Json]:
+        found: list[Json] = []
+        running: dict[str, tuple[str, LedgerRow]] = {}
+        for rows in team:
+            for row in filter(self._view.sees, rows.ended):
+                self._running.pop(row.id, None)
+                if row.id not in self.ended:
+                    self.ended[row.id] = None
+                    found.append(self._view.shown(row, process=rows.name))
+            for row in filter(self._view.sees, rows.running):
+                running[row.id] = rows.name, row
+                before = self._running.pop(row.id, None)
+                if row.id not in self.ended and (before is None or _differs(before[1], row)):
+                    found.append(self._view.shown(row, running=True, process=rows.name))
+        found += self._lost(running)
+        self._running = running
+        while len(self.ended) > _REMEMBERED:
+            del self.ended[next(iter(self.ended))]
+        return found
+
+    def _lost(self, running: dict[str, tuple[str, LedgerRow]]) -> list[Json]:
+        """Return the requests whose process is gone; one that is only late is waited for."""
+        self._missed = Counter({id: self._missed[id] + 1 for id in self._running})
+        found: list[Json] = []
+        for id, (process, row) in self._running.items():
+            if self._missed[id] > _PATIENCE:
+                broken = msgspec.structs.replace(row, error=row.error or _INTERRUPTED)
+                found.append(self._view.shown(broken, process=process))
+            else:
+                running[id] = process, row
+        return found
+
+
+def _differs(before: LedgerRow, row: LedgerRow) -> bool:
+    return _state(before) != _state(row)
+
+
+def _state(row: LedgerRow) -> tuple[object, ...]:
+    """Return what changes while a request runs."""
+    return row.asked, row.provider, row.model, row.first_token_ms
 
 
 class RequestFeed:
@@ -47,12 +114,14 @@ class RequestFeed:
         self._running: dict[str, tuple[object, ...]] = {}
         """The id of each running request that was sent → what was sent of it."""
         self._others: set[str] = set()
-        """The ids of rows of other processes that were sent."""
+        """The ids of rows of other processes that were sent from the ledger."""
+        self._team = TeamFeed(view)
+        self._process = "" if app.team is None else app.team.name
 
     def first(self) -> JsonObject:
         """Return the newest rows, running ones last."""
-        rows: list[Json] = [self._view.shown(r) for r in newest_rows(self._app, self._view, _FIRST)]
-        return {"rows": rows + self._begun()}
+        newest = newest_rows(self._app, self._view, _FIRST)
+        return {"rows": self._shown(newest) + self._begun()}
 
     def changes(self) -> JsonObject | None:
         """Return the rows that are new or have changed; None without any."""
@@ -60,20 +129,29 @@ class RequestFeed:
         ended = [row for row in recent.after(self._number) if self._view.sees(row)]
         self._number = recent.number
         skipped = max(0, len(ended) - _MOST)
-        rows: list[Json] = [self._view.shown(row) for row in ended[skipped:]]
-        rows += self._begun()
+        rows = self._shown(ended[skipped:]) + self._begun()
         return {"rows": rows, "skipped": skipped} if rows else None
+
+    def _shown(self, rows: list[LedgerRow]) -> list[Json]:
+        return [self._view.shown(row, process=self._process) for row in rows]
 
     def _begun(self) -> list[Json]:
         """Return the running requests that are new, have a model now, or have begun to answer."""
         before, self._running = self._running, {}
         found: list[Json] = []
         for row in reversed(running_rows(self._app, self._view)):
-            state = (row.asked, row.provider, row.model, row.first_token_ms)
+            state = _state(row)
             self._running[row.id] = state
             if before.get(row.id) != state:
-                found.append(self._view.shown(row, running=True))
+                found.append(self._view.shown(row, running=True, process=self._process))
         return found
+
+    async def of_team(self, team: "Team") -> JsonObject | None:
+        """Return new and changed rows of other processes that share the store."""
+        if self._app.gateway.store.trouble:
+            return None
+        rows = self._team.changes(await team.rows())
+        return {"rows": rows, "skipped": 0} if rows else None
 
     async def of_others(self) -> JsonObject | None:
         """Return new rows of other processes of this gateway, which only the ledger has."""
@@ -83,7 +161,8 @@ class RequestFeed:
         except StoreUnavailable:
             return None
         own = {row.id for row in self._app.recent_requests.all()}
-        new = [row for row in reversed(rows) if row.id not in own | self._others]
+        known = own | self._others | self._team.ended.keys()
+        new = [row for row in reversed(rows) if row.id not in known]
         self._others = {row.id for row in rows}
         return {"rows": [*map(self._view.shown, new)], "skipped": 0} if new else None
 
@@ -115,7 +194,7 @@ async def _watch(app: "App", exchange: HttpExchange) -> None:
     # Workers, and gateways on other machines, write to the same ledger.
     shared = app.config.workers > 1 or app.config.ledger not in {"auto", "off"}
     end = loop.time() + _LONGEST
-    due = dict.fromkeys(("ping", "check", "others"), loop.time())
+    due = dict.fromkeys(("ping", "check", "team", "others"), loop.time())
     while app.lifecycle.phase == "ready" and loop.time() < end:
         if (changes := feed.changes()) is not None:
             await exchange.write(_encode("rows", changes))
@@ -125,6 +204,10 @@ async def _watch(app: "App", exchange: HttpExchange) -> None:
                 await app.guard.check(exchange)
             except ToolbridgeError:
                 return
+        if app.team is not None and loop.time() >= due["team"]:
+            due["team"] = loop.time() + _TEAM
+            if (changes := await feed.of_team(app.team)) is not None:
+                await exchange.write(_encode("rows", changes))
         if shared and loop.time() >= due["others"]:
             due["others"] = loop.time() + _SHARED
             if (changes := await feed.of_others()) is not None:

@@ -1,17 +1,19 @@
 """The fields of a log entry that come from a request: client, session, key, model and route."""
 
 import re
+from functools import lru_cache
 
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Request
-from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import has_price
+from toolbridge.routing.route import Route
 from toolbridge.server.http import IncomingRequest
 from toolbridge.server.request_log import Entry
 
 _SESSIONS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
 
 
+_LONGEST_AGENT = 1000
 _SESSION_NAMES = frozenset(name.encode() for name in _SESSIONS)
 
 
@@ -27,7 +29,12 @@ def session_of(exchange: IncomingRequest) -> str:
 
 def client_of(exchange: IncomingRequest) -> str:
     """Return the name of the client's program: the first product of its user agent."""
-    product = exchange.header("user-agent").partition(" ")[0].partition("/")[0]
+    return _product_of(exchange.head.headers.get(b"user-agent", b"")[:_LONGEST_AGENT])
+
+
+@lru_cache(maxsize=256)
+def _product_of(agent: bytes) -> str:
+    product = agent.decode("latin-1").partition(" ")[0].partition("/")[0]
     return re.sub(r"[^A-Za-z0-9._-]", "", product)[:40]
 
 
@@ -39,7 +46,8 @@ def note_caller(entry: Entry, exchange: IncomingRequest) -> None:
 
 def note_client(entry: Entry, exchange: IncomingRequest) -> None:
     """Note the program, the key and the session of the client."""
-    entry.trace_parent = exchange.header("traceparent")
+    if b"traceparent" in exchange.head.headers:
+        entry.trace_parent = exchange.header("traceparent")
     if client := client_of(exchange):
         entry.fields["client.name"] = client
     if exchange.access is not None:

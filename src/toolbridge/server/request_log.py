@@ -9,14 +9,15 @@ change any answer.
 import re
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TextIO
 
 from toolbridge.accounting.limits_of_keys import nanos
 from toolbridge.core.fold import without_cut_calls
-from toolbridge.core.json import Json, dumps
+from toolbridge.core.json import Json, dump_bytes, dumps
 from toolbridge.core.masking import without_quotes
 from toolbridge.core.messages import HealingReport, Loss, Message
-from toolbridge.core.redaction import Redactor
+from toolbridge.core.redaction import Redactor, is_secret_name
 from toolbridge.store.ledger import LedgerRow
 from toolbridge.store.log_output import LogOutput, standard_error
 
@@ -30,8 +31,13 @@ _ROW_FIELDS = (
     "gen_ai.request.model", "gen_ai.response.model", "gen_ai.provider.name", "error.type",
 )  # fmt: skip
 """The fields of an entry that a row of the ledger has."""
+_BLANKS = ("",) * len(_ROW_FIELDS)
 _MOST = 20
 """Items of one list in a line."""
+_OWN = frozenset({"time", "request.id"})
+"""The fields whose texts the gateway makes, new ones for each request."""
+_MOST_PLAIN = 1000
+"""Fields in memory that are written as they are: models, paths and clients repeat."""
 
 
 class Entry:
@@ -40,6 +46,8 @@ class Entry:
     def __init__(self, request_id: str) -> None:
         self.started = time.monotonic()
         self.at = time.time()
+        self.took: float | None = None
+        """The seconds of the whole request; None while it runs."""
         self.first_token: float | None = None
         self.fields: dict[str, Json] = {"request.id": request_id}
         self.losses: list[Loss] = []
@@ -68,12 +76,18 @@ class Entry:
 
     def note(self, **fields: Json) -> None:
         """Set fields; a double underscore in a name stands for a dot."""
-        self.fields.update({name.replace("__", "."): value for name, value in fields.items()})
+        for name, value in fields.items():
+            self.fields[name.replace("__", ".")] = value
 
     def note_first_token(self) -> None:
         """Record the time to first token."""
         if self.first_token is None:
             self.first_token = time.monotonic() - self.started
+
+    @property
+    def seconds(self) -> float:
+        """The duration of the request, or how long it has been running."""
+        return time.monotonic() - self.started if self.took is None else self.took
 
     def finish(self, message: Message, estimated: bool = False) -> None:  # noqa: FBT001, FBT002
         self.message = message
@@ -91,10 +105,15 @@ class Entry:
     def _row(self, status: int, message: Message, *, estimated: bool) -> LedgerRow:
         usage, cost = message.usage, message.usage.cost
         problem = "" if message.problem is None else message.problem.kind
-        first, get = self.first_token, self.fields.get
-        id, key, client, session, api, asked, model, provider, error = [
-            str(get(name, ""))[:_SHORT] for name in _ROW_FIELDS
-        ]
+        first = self.first_token
+        took = self.seconds if self.took is None else self.took
+        texts = list(map(str, map(self.fields.get, _ROW_FIELDS, _BLANKS)))
+        if max(map(len, texts)) > _SHORT:
+            texts = [text[:_SHORT] for text in texts]
+        id, key, client, session, api, asked, model, provider, error = texts
+        routes: tuple[str, ...] = (f"{provider}/{model}",) if provider else ()
+        if "routes.tried" in self.fields:
+            routes = self._tried_routes()
         return LedgerRow(
             id=id,
             at=self.at,
@@ -105,7 +124,7 @@ class Entry:
             asked=asked,
             model=model,
             provider=provider,
-            routes=self._routes(provider, model),
+            routes=routes,
             status=status,
             error=error or problem,
             input=usage.input,
@@ -116,24 +135,24 @@ class Entry:
             estimated=estimated,
             cost=nanos(cost.total) if cost is not None else 0 if self.free else None,
             first_token_ms=None if first is None else round(first * 1000, 1),
-            total_ms=round((time.monotonic() - self.started) * 1000, 1),
+            total_ms=round(took * 1000, 1),
             healings=sum([len(report.steps) for report in self.healed]) if self.healed else 0,
             losses=len(self.losses),
         )
 
-    def _routes(self, provider: str, model: str) -> tuple[str, ...]:
-        """Return the addresses that were tried: those of a failover, or the only one."""
-        tried = self.fields.get("routes.tried")
-        if isinstance(tried, list):
-            return tuple(str(address)[:_SHORT] for address in tried[:_MOST])
-        return (f"{provider}/{model}",) if provider else ()
+    def _tried_routes(self) -> tuple[str, ...]:
+        """Return the addresses that were tried in a failover."""
+        tried = self.fields["routes.tried"]
+        found = tried if isinstance(tried, list) else []
+        return tuple(str(address)[:_SHORT] for address in found[:_MOST])
 
     def line(self, status: int) -> dict[str, Json]:
+        took = self.seconds if self.took is None else self.took
         shown: dict[str, Json] = {
             "time": stamp(self.at),
             **self.fields,
             "http.response.status_code": status,
-            "duration_ms": round((time.monotonic() - self.started) * 1000, 1),
+            "duration_ms": round(took * 1000, 1),
         }
         if self.first_token is not None:
             shown["gen_ai.server.time_to_first_token_ms"] = round(self.first_token * 1000, 1)
@@ -207,15 +226,49 @@ class RequestLog:
             style == "pretty" or (style == "auto" and _is_terminal(self._out.out))
         )
         self._style = "pretty" if pretty else "json"
+        self._plain: set[tuple[str, str]] = set()
 
     def write(self, line: dict[str, Json]) -> None:
         if not self.writes or self._out is None:
+            return
+        if self._style == "json" and self._is_plain(line):
+            self._out.write_bytes(dump_bytes(line) + b"\n")
             return
         bounded: dict[str, Json] = {name: _bounded(value) for name, value in line.items()}
         text = self._redactor.text(_pretty(bounded) if self._style == "pretty" else dumps(bounded))
         # Text from a client must not add lines to the log, nor control the terminal.
         text = _CONTROLS.sub(_escape if self._style == "json" else "?", text)
         self._out.write(text + "\n")
+
+    def _is_plain(self, line: dict[str, Json]) -> bool:
+        """Whether nothing in `line` is shortened, masked or escaped."""
+        plain = self._plain
+        for name, value in line.items():
+            if type(value) is str:
+                if (name, value) not in plain and name not in _OWN and not self._learn(name, value):
+                    return False
+            elif type(value) is list:
+                if len(value) > _MOST:
+                    return False
+                for item in value:
+                    if type(item) is not str:
+                        return False
+                    if (name, item) not in plain and not self._learn(name, item):
+                        return False
+        return True
+
+    def _learn(self, name: str, text: str) -> bool:
+        """Return whether a field is plain, and remember it if it is."""
+        if len(text) > _LONGEST or not text.isprintable() or is_secret_name(name):
+            return False
+        if not self._redactor.is_plain(text):
+            beside = dumps([text, ""])  # a name at its end may make the text after it a secret
+            if self._redactor.text(beside) != beside:
+                return False
+        if len(self._plain) >= _MOST_PLAIN:
+            self._plain.clear()
+        self._plain.add((name, text))
+        return True
 
 
 def _is_terminal(out: TextIO) -> bool:
@@ -252,5 +305,9 @@ def _pretty(line: dict[str, Json]) -> str:
 
 def stamp(at: float) -> str:
     """Return a time as ISO 8601 in UTC, with milliseconds."""
-    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at))
-    return f"{whole}.{int(at % 1 * 1000):03d}Z"
+    return f"{_whole_second(int(at))}.{int(at % 1 * 1000):03d}Z"
+
+
+@lru_cache(maxsize=16)
+def _whole_second(at: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from toolbridge.core.errors import MalformedRequest, UnknownRoute
-from toolbridge.core.json import Json, JsonObject, dump_bytes
+from toolbridge.core.json import JsonObject, dump_bytes
 from toolbridge.core.redaction import Redactor
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_log import Entry
@@ -23,6 +23,7 @@ from toolbridge.store.usage_records import decimal
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App
+    from toolbridge.server.team_records import TeamRows
 
 T = TypeVar("T")
 PATH = "/v1/requests"
@@ -50,13 +51,18 @@ class RowView:
     def sees(self, row: LedgerRow) -> bool:
         return self.key is None or row.key == self.key
 
-    def shown(self, row: LedgerRow, *, running: bool = False) -> JsonObject:
-        found: JsonObject = msgspec.structs.asdict(row)
-        for name in _TEXTS:
-            found[name] = self._text(str(found[name]))
-        routes: list[Json] = [self._text(route) for route in row.routes]
+    def shown(self, row: LedgerRow, *, running: bool = False, process: str = "") -> JsonObject:
+        """Return a row as JSON; `process` names the one of several that has the request."""
+        safe = self.safe(row)
+        found: JsonObject = msgspec.structs.asdict(safe)
         cost = None if row.cost is None else decimal(row.cost)
-        return {**found, "routes": routes, "cost": cost, "running": running}
+        found |= {"routes": list(safe.routes), "cost": cost, "running": running}
+        return found | ({"process": process} if process else {})
+
+    def safe(self, row: LedgerRow) -> LedgerRow:
+        """Return a row with its texts redacted and shortened."""
+        texts = {name: self._text(getattr(row, name)) for name in _TEXTS}
+        return msgspec.structs.replace(row, routes=tuple(map(self._text, row.routes)), **texts)
 
     def _text(self, text: str) -> str:
         known = self._texts.get(text)
@@ -83,6 +89,9 @@ async def listed(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     query = _query_of(exchange, view)
     trouble = ""
     found = {row.id: row for row in app.recent_requests.all() if _matches(row, query)}
+    team = [] if app.team is None else await app.team.all_rows()
+    processes = process_names(app, team)
+    found |= {r.id: r for rows in team for r in rows.ended if _matches(r, query)}
     try:
         older = await read_ledger(app, lambda ledger: ledger.rows(query))
     except StoreUnavailable as error:
@@ -91,13 +100,17 @@ async def listed(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     rows.reverse()
     page = rows[: query.most - 1]
     shown: JsonObject = {
-        "requests": [*map(view.shown, page)],
+        "requests": [view.shown(row, process=processes.get(row.id, "")) for row in page],
         "next": cursor_of(page[-1]) if len(rows) > len(page) else None,
         "ledger": _state(app, trouble),
     }
     if query.before is None and not query.only:
-        running = [row for row in running_rows(app, view) if _contains(row, query.text)]
-        shown["running"] = [view.shown(row, running=True) for row in running]
+        running = [*running_rows(app, view), *(r for rows in team for r in rows.running)]
+        running = [row for row in running if view.sees(row) and _contains(row, query.text)]
+        running.sort(key=_order, reverse=True)
+        shown["running"] = [
+            view.shown(row, running=True, process=processes.get(row.id, "")) for row in running
+        ]
     await exchange.reply(200, dump_bytes(shown))
 
 
@@ -106,15 +119,31 @@ def newest_rows(app: "App", view: RowView, most: int) -> list[LedgerRow]:
     return sorted(filter(view.sees, app.recent_requests.all()), key=_order)[-most:]
 
 
-async def find_row(app: "App", view: RowView, id: str) -> tuple[LedgerRow, bool]:
-    """Return a request by its id, and whether it runs; raise `UnknownRoute`."""
+def process_names(app: "App", team: "list[TeamRows]") -> dict[str, str]:
+    """Return the id of each request → the process that has it; nothing for a single process."""
+    if app.team is None:
+        return {}
+    own = {row.id: app.team.name for row in app.recent_requests.all()}
+    own |= {str(entry.fields["request.id"]): app.team.name for entry in app.in_flight.values()}
+    return own | {row.id: one.name for one in team for row in (*one.running, *one.ended)}
+
+
+def own_row(app: "App", view: RowView, id: str) -> tuple[LedgerRow, bool] | None:
+    """Return a request of this process that the caller may see, and whether it runs."""
     for row in running_rows(app, view):
         if row.id == id:
             return row, True
+    for row in app.recent_requests.all():
+        if row.id == id and view.sees(row):
+            return row, False
+    return None
+
+
+async def ledger_row(app: "App", view: RowView, id: str) -> LedgerRow:
+    """Return a request by its id from the ledger; raise `UnknownRoute`."""
     query = RowQuery(1, id=id, key=view.key)
-    found = [row for row in app.recent_requests.all() if row.id == id and view.sees(row)]
     try:
-        found = found or await read_ledger(app, lambda ledger: ledger.rows(query))
+        found = await read_ledger(app, lambda ledger: ledger.rows(query))
     except StoreUnavailable:
         found = []  # the error is reported where rows are listed
     if not found:
@@ -122,7 +151,7 @@ async def find_row(app: "App", view: RowView, id: str) -> tuple[LedgerRow, bool]
             f"there is no request {id[:64]!r} of this key in memory or in the ledger; the id is in "
             "the header `request-id` and in the log"
         )
-    return found[0], False
+    return found[0]
 
 
 async def read_ledger(app: "App", work: Callable[[LedgerStore], list[T]]) -> list[T]:

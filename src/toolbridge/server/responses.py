@@ -19,7 +19,7 @@ from toolbridge.core.messages import Request
 from toolbridge.policy.failover import TriedAddress
 from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.charge import Asked
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.routing.translated import ClientSide
 from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.app import App

@@ -6,6 +6,7 @@ use import their modules on first use, so that `toolbridge serve` starts quickly
 
 import re
 from collections.abc import Awaitable, Callable
+from functools import cache
 
 from toolbridge import codecs
 from toolbridge.core.codec import Rejection
@@ -30,8 +31,12 @@ Serve = Callable[[App, HttpExchange, Entry], Awaitable[None]]
 
 
 def _converse(api: str) -> Serve:
-    async def serve(app: App, exchange: HttpExchange, entry: Entry) -> None:
-        await app.gateway.converse(exchange, entry, ApiEndpoint(codecs.load(api)))
+    @cache
+    def endpoint() -> ApiEndpoint:
+        return ApiEndpoint(codecs.load(api))
+
+    def serve(app: App, exchange: HttpExchange, entry: Entry) -> Awaitable[None]:
+        return app.gateway.converse(exchange, entry, endpoint())
 
     return serve
 
@@ -109,9 +114,15 @@ async def show(app: App, exchange: HttpExchange, entry: Entry) -> None:
 
 
 async def web_search(app: App, exchange: HttpExchange, entry: Entry) -> None:
-    from toolbridge.server import ollama_search
+    from toolbridge.server import ollama_web
 
-    await ollama_search.web_search(app, exchange, entry)
+    await ollama_web.web_search(app, exchange, entry)
+
+
+async def web_fetch(app: App, exchange: HttpExchange, entry: Entry) -> None:
+    from toolbridge.server import ollama_web
+
+    await ollama_web.web_fetch(app, exchange, entry)
 
 
 async def pull(app: App, exchange: HttpExchange, entry: Entry) -> None:
@@ -298,6 +309,8 @@ _PATHS: dict[str, dict[str, Serve]] = {
     "/api/pull": {"POST": pull},
     "/api/web_search": {"POST": web_search},
     "/api/experimental/web_search": {"POST": web_search},
+    "/api/web_fetch": {"POST": web_fetch},
+    "/api/experimental/web_fetch": {"POST": web_fetch},
     "/api/tags": {"GET": tags},
     "/api/show": {"POST": show},
     "/api/version": {"GET": version},
@@ -357,8 +370,8 @@ _OFFERS = {
     "openai_responses": "use POST /v1/responses",
     "gemini": "use POST /v1beta/models/{model}:generateContent, "
     ":streamGenerateContent, :countTokens or :embedContent",
-    "ollama": "use POST /api/chat, /api/generate, /api/embed, /api/web_search or /api/show, "
-    "or GET /api/tags",
+    "ollama": "use POST /api/chat, /api/generate, /api/embed, /api/web_search, /api/web_fetch or "
+    "/api/show, or GET /api/tags",
 }
 
 

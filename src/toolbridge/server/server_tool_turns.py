@@ -6,8 +6,7 @@ such settings: nothing is opened, and the modules of the tools are not loaded.
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from msgspec.structs import replace
 
 from toolbridge.config import Config
 from toolbridge.core.ids import Ids
-from toolbridge.core.messages import Loss, Request
+from toolbridge.core.messages import Loss, Request, Tool
 from toolbridge.core.server_tools import (
     McpConnection,
     McpListing,
@@ -25,11 +24,12 @@ from toolbridge.core.server_tools import (
     ServerToolError,
     ServerToolKind,
 )
+from toolbridge.core.shared_tools import once_per_list
 from toolbridge.policy.native_tools import translated_tools
 from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.exchange_trace import ExchangeTrace
-from toolbridge.routing.models import Route
 from toolbridge.routing.providers import runs_server_tools
+from toolbridge.routing.route import Route
 from toolbridge.store.keys import KeyRecord
 
 if TYPE_CHECKING:
@@ -105,15 +105,13 @@ class GatewayTools:
         ending = self._ending is not None and not self._ending.done()
         return self._runner is not None or ending
 
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """Keep connections and processes open for one request, after a reload too."""
         self._users += 1
-        try:
-            yield
-        finally:
-            self._users -= 1
-            self._end_if_unused()
+
+    def __exit__(self, *_: object) -> None:
+        self._users -= 1
+        self._end_if_unused()
 
     def _end_if_unused(self) -> None:
         """After a reload, end connections and processes with the last request that uses them."""
@@ -144,7 +142,7 @@ class GatewayTools:
         """Return whether the gateway may have to run tools for `request`."""
         if self._settings.mcp and self._offered(route, key):
             return True
-        kinds = {tool.server.kind for tool in request.tools if tool.server is not None}
+        kinds = _kinds(request.tools) if request.tools else None
         return bool(kinds and kinds & (self.runner.kinds - _native(request, route)))
 
     async def plan(
@@ -251,6 +249,12 @@ class GatewayTools:
         """Return the key of sealed results, which every process of the gateway uses."""
         self._key = self._key or _read_key(self._state)
         return self._key
+
+
+@once_per_list
+def _kinds(tools: tuple[Tool, ...]) -> frozenset[ServerToolKind]:
+    """Return the kinds of the server tools among `tools`."""
+    return frozenset(tool.server.kind for tool in tools if tool.server is not None)
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:

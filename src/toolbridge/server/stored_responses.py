@@ -20,6 +20,7 @@ from toolbridge.core.json import JsonObject, maybe_object
 from toolbridge.core.messages import Call, Foreign, Message, Part, Request, Text, Thinking, Turn
 from toolbridge.core.server_tools import SearchHits, ServerCall, ServerResult
 from toolbridge.core.source import without_sources
+from toolbridge.history.part_kinds import kinds_of
 from toolbridge.store.interface import Store
 
 KEPT = 30 * 24 * 3600.0
@@ -50,8 +51,11 @@ class StoredResponses:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def resume(self, request: Request, caller: str) -> Request:
-        """Return `request` with the turns of the conversation that it continues."""
+    async def resume(self, request: Request, caller: str, owner: str | None = None) -> Request:
+        """Return `request` with the turns of the conversation that it continues.
+
+        `owner` is the hash of a caller whose key is not known any more.
+        """
         if request.extra.get("background") is True:
             raise Unsupported(
                 "background responses are not supported; leave `background` out, and send "
@@ -63,11 +67,12 @@ class StoredResponses:
                 "conversations are not supported; continue a response with `previous_response_id`",
                 where="conversation",
             )
-        request = await self._resolve(request, caller)
+        if _has_reference(request):
+            request = await self._resolve(request, owner_of(caller) if owner is None else owner)
         before = request.extra.get("previous_response_id")
         if not isinstance(before, str):
             return request
-        kept = await self.find(before, caller)
+        kept = await self._find(before, owner_of(caller) if owner is None else owner)
         if kept is None:
             raise MalformedRequest(
                 f"there is no response {before!r}: {WHY_MISSING}; send the whole conversation as "
@@ -76,24 +81,22 @@ class StoredResponses:
             )
         return replace(request, turns=(*kept.turns, *request.turns))
 
-    async def _resolve(self, request: Request, caller: str) -> Request:
+    async def _resolve(self, request: Request, owner: str) -> Request:
         """Return `request` with each reference replaced by its item, if that is stored."""
-        if not _has_reference(request):
-            return request
-        turns = [replace(turn, content=await self._items(turn, caller)) for turn in request.turns]
+        turns = [replace(turn, content=await self._items(turn, owner)) for turn in request.turns]
         return replace(request, turns=tuple(turns))
 
-    async def _items(self, turn: Turn, caller: str) -> tuple[Part, ...]:
+    async def _items(self, turn: Turn, owner: str) -> tuple[Part, ...]:
         content: list[Part] = []
         for part in turn.content:
-            found = await self._item(part, caller) if _is_reference(part) else None
+            found = await self._item(part, owner) if _is_reference(part) else None
             content += (part,) if found is None else found
         return tuple(content)
 
-    async def _item(self, reference: Foreign, caller: str) -> tuple[Part, ...] | None:
+    async def _item(self, reference: Foreign, owner: str) -> tuple[Part, ...] | None:
         id = str(reference.raw.get("id"))
-        owner = await self._store.get(_scope(caller, "items"), id)
-        kept = await self.find(owner.decode(), caller) if owner else None
+        response = await self._store.get(f"items/{owner}", id)
+        kept = await self._find(response.decode(), owner) if response else None
         if kept is None:
             return None
         where = reference.source.path if reference.source else "input"
@@ -101,7 +104,10 @@ class StoredResponses:
         return None if item is None else decode_item(item, where)
 
     async def find(self, id: str, caller: str) -> StoredResponse | None:
-        value = await self._store.get(_scope(caller), id)
+        return await self._find(id, owner_of(caller))
+
+    async def _find(self, id: str, owner: str) -> StoredResponse | None:
+        value = await self._store.get(f"responses/{owner}", id)
         if value is None:
             return None
         try:
@@ -132,29 +138,35 @@ class StoredResponses:
 _STORED_PARTS = Text | Thinking | Call | ServerCall | ServerResult
 
 
+def needs_store(request: Request) -> bool:
+    """Return whether `request` may refer to what a server of its API has stored."""
+    refers = request.origin == ORIGIN or not _STATE.isdisjoint(request.extra)
+    return refers or "background" in request.extra or _has_reference(request)
+
+
 def stateless(request: Request) -> Request:
     """Return `request` without the fields that refer to this server's state.
 
     The history is complete at this point. Raise `MalformedRequest` for a reference to an item that
     is not stored, because no provider has it.
     """
-    for turn in request.turns:
+    for turn in request.turns if Foreign in kinds_of(request.turns) else ():
         for part in turn.content:
             if _is_reference(part):
                 raise _unresolved(part)
-    state = {"previous_response_id", "conversation", "alt"}
-    if not state & request.extra.keys():
+    if _STATE.isdisjoint(request.extra):
         return request
-    extra = {name: value for name, value in request.extra.items() if name not in state}
+    extra = {name: value for name, value in request.extra.items() if name not in _STATE}
     return replace(request, extra=extra)
 
 
+_STATE = frozenset({"previous_response_id", "conversation", "alt"})
+
+
 def _has_reference(request: Request) -> bool:
-    for turn in request.turns:
-        for part in turn.content:
-            if isinstance(part, Foreign) and _is_reference(part):
-                return True
-    return False
+    if Foreign not in kinds_of(request.turns):
+        return False
+    return any(_is_reference(part) for turn in request.turns for part in turn.content)
 
 
 def _is_reference(part: Part) -> TypeIs[Foreign]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from toolbridge.core.errors import NotAllowed
 from toolbridge.policy.key_scopes import allows_model, allows_tool, check_model, tool_text
 from toolbridge.routing.charge import Asked, Charge
-from toolbridge.routing.models import Route
+from toolbridge.routing.route import Route
 from toolbridge.server.http import IncomingRequest
 from toolbridge.server.inner_call_meter import InnerCallMeter
 from toolbridge.server.metered_call import metered_call

@@ -66,6 +66,15 @@ class StreamReply:
         if piece:
             self._pulse.touch()
             await self._exchange.write(piece)
+        else:
+            await self._exchange.drained()
+
+    def push(self, piece: bytes) -> bool:
+        """Send bytes after the first ones at once; return whether the client reads fast enough."""
+        if not piece:
+            return True
+        self._pulse.touch()
+        return self._exchange.push(piece)
 
     async def finish(self) -> None:
         self._pulse.stop()

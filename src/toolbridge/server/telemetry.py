@@ -5,7 +5,6 @@ runs in the threads of OpenTelemetry's SDK: a collector that is away delays no a
 are those of the conventions for generative AI (`gen_ai.*`), without prompts and answers.
 """
 
-import time
 from collections.abc import Iterator, Mapping
 
 from toolbridge.core.errors import ConfigError
@@ -73,7 +72,7 @@ class Telemetry:
         shared = dict(self._attributes(line, _SHARED))
         shared.setdefault("gen_ai.operation.name", "chat")
         self._add_span(entry, line, shared)
-        self._duration.record(time.monotonic() - entry.started, shared)
+        self._duration.record(entry.seconds, shared)
         if entry.first_token is not None:
             self._first_token.record(entry.first_token, shared)
         for kind in ("input", "output"):
@@ -96,7 +95,7 @@ class Telemetry:
             span.set_attribute("gen_ai.response.finish_reasons", [message.stop or "unknown"])
         if "error.type" in line:
             span.set_status(StatusCode.ERROR)
-        span.end(start + int((time.monotonic() - entry.started) * 1e9))
+        span.end(start + int(entry.seconds * 1e9))
 
     def _attributes(
         self, line: Mapping[str, Json], names: Mapping[str, str]

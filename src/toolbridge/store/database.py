@@ -70,6 +70,13 @@ class Database:
         row = found.fetchone()
         return None if row is None else bytes(row[0])
 
+    def values(self, scope: str, most: int) -> list[bytes]:
+        found = self.connection.execute(
+            "select value from kept where scope = ? and ends > ? limit ?",
+            (scope, time.time(), most),
+        )
+        return [bytes(row[0]) for row in found]
+
     def put(self, scope: str, key: str, value: bytes, seconds: float) -> bool:
         """Store `value`; return false if it is too large."""
         if len(value) > self._bounds.largest:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from toolbridge.store import private_files
 from toolbridge.store.database import Bounds, Database, prepare
-from toolbridge.store.notices import notice
+from toolbridge.store.notices import notice, worker_notices
 
 T = TypeVar("T")
 
@@ -106,10 +106,11 @@ class StoreFile:
             return
         code, text = _code(error), str(error) or type(error).__name__
         if not self.trouble:
-            notice(
+            shown = (
                 f"{self.path}: {text}; values are kept in memory only until this is fixed "
                 "(run `toolbridge doctor`)"
             )
+            worker_notices.report(str(self.path), shown, fault=True)
         self.trouble = self.trouble or text
         self._failed = time.monotonic()
         if self._database is not None and code in _BUSY:
@@ -118,7 +119,7 @@ class StoreFile:
             self.close()
 
     def _recover(self) -> None:
-        notice(f"{self.path} is in use again")
+        worker_notices.report(str(self.path), f"{self.path} is in use again", fault=False)
         self.trouble = ""
         if self._database is not None:
             wait = round(self._wait * 1000)

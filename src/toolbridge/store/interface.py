@@ -20,6 +20,9 @@ MOST_ENTRIES = 32
 READ_BYTES = 1024 * 1024
 """The bytes after which `read` returns; a single larger entry is returned whole."""
 
+MOST_VALUES = 256
+"""The most values that one call of `values` returns."""
+
 Numbered: TypeAlias = tuple[int, bytes]
 """An entry of a log with its number."""
 
@@ -39,6 +42,12 @@ class Store(Protocol):
 
     async def put(self, scope: str, key: str, value: bytes, *, seconds: float) -> None:
         """Store a value: JSON, MessagePack or text."""
+
+    async def values(self, kind: str) -> list[bytes]:
+        """Return the values of a kind without owners, of all processes, with masked secrets.
+
+        At most `MOST_VALUES`, in any order; none while the outside cannot be used.
+        """
 
     async def claim(
         self, scope: str, key: str, value: bytes, *, seconds: float

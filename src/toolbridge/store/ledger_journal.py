@@ -72,9 +72,20 @@ class LedgerJournal:
     def note(self, line: JournalLine, *, leave: bool = False) -> bool:
         """Write a line; return whether the file has it. With `leave` it is not kept in memory."""
         data = _encode(line) + b"\n"
+        length = len(data)
         with self._lock:
-            if not self._write(data):
+            if self._broken or self._size + length > _MOST_BYTES:
                 return False
+            try:
+                if self._file < 0:
+                    self._open()
+                if os.write(self._file, data) != length:  # a full disk took a part
+                    os.ftruncate(self._file, self._size)
+                    return False
+            except OSError as error:
+                self._report(error)
+                return False
+            self._size += length
             if leave:
                 self.left += 1
                 self._lines.pop(line.row.id, None)
@@ -89,12 +100,14 @@ class LedgerJournal:
                 self._lines.pop(id, None)
             if self.left or self._file < 0:
                 return
-            with self._reported():
+            try:
                 if not self._lines:
                     os.ftruncate(self._file, 0)
                     self._size = 0
                 elif self._size > max(_COMPACT, _SPARSE * sum(map(len, self._lines.values()))):
                     self._compact()
+            except OSError as error:
+                self._report(error)
 
     def left_rows(self) -> Iterator[list[LedgerRow]]:
         """Yield the ended rows of the file in batches; then count those of `left` as written."""
@@ -117,27 +130,14 @@ class LedgerJournal:
 
     # ── with the lock ────────────────────────────────────────────────────────
 
-    def _write(self, data: bytes) -> bool:
-        if self._broken or self._size + len(data) > _MOST_BYTES:
-            return False
-        with self._reported():
-            if self._file < 0:
-                private_files.make_folder(self._folder)
-                self._file = _open_locked(self.path)
-            if os.write(self._file, data) == len(data):
-                self._size += len(data)
-                return True
-            os.ftruncate(self._file, self._size)  # a full disk took a part
-        return False
+    def _open(self) -> None:
+        private_files.make_folder(self._folder)
+        self._file = _open_locked(self.path)
 
-    @contextmanager
-    def _reported(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            self._broken = self._file < 0  # a full disk may have room again
-            if self._broken:
-                notice(f"rows of the ledger wait in memory only: {self._folder}: {error}")
+    def _report(self, error: OSError) -> None:
+        self._broken = self._file < 0  # a full disk may have room again
+        if self._broken:
+            notice(f"rows of the ledger wait in memory only: {self._folder}: {error}")
 
     def _compact(self) -> None:
         """Replace the file by one with the needed lines, which is complete or does not exist."""

@@ -29,7 +29,7 @@ from toolbridge.store.ledger_journal import (
     dead_journals,
     has_journals,
 )
-from toolbridge.store.notices import notice
+from toolbridge.store.notices import notice, worker_notices
 
 MOST_WAITING = 10_000
 """Rows in the queue."""
@@ -43,10 +43,11 @@ _CLEANING = 3600.0
 _LOOKING = 5.0
 """Seconds between two searches for journals of dead processes."""
 _DAY = 86_400.0
-_FROM_CLIENTS = ("client", "session", "asked", "model")
 _LONGEST_TEXT = 200
-_MOST_TEXTS = 2000
-"""Masked texts in memory: models, clients and sessions repeat."""
+_MOST_PLAIN = 1000
+"""Texts in memory that need no mask: models, clients and sessions repeat."""
+_Texts: TypeAlias = tuple[str, str, str, str, tuple[str, ...]]
+"""The texts of a row that clients choose: its client, session, asked model, model and routes."""
 SettleDead: TypeAlias = Callable[[list[tuple[Reservation, Amounts]]], None]
 """Settles what requests of a dead process have reserved with what they have used."""
 
@@ -64,7 +65,7 @@ class LedgerWriter:
         folder: Path | None = None,
     ) -> None:
         self._redactor = redactor or Redactor()
-        self._texts: dict[str, str] = {}
+        self._plain: set[_Texts] = set()
         self.open_store = open_store
         """Opens the ledger; a reader calls it for a connection of its own."""
         self._days = days
@@ -74,7 +75,8 @@ class LedgerWriter:
         self._journal = None if folder is None else LedgerJournal(folder)
         self._settle_dead: SettleDead | None = None
         self._rows: deque[LedgerRow] = deque()
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._closing = False
         self._trouble = ""
@@ -100,7 +102,7 @@ class LedgerWriter:
     def add(self, row: LedgerRow) -> None:
         """Put a row into the journal and the queue; never wait for the ledger and never raise."""
         row = self._safe(row)
-        with self._changed:
+        with self._lock:
             full = len(self._rows) >= self._most
             kept = self._journal is not None and self._journal.note(JournalLine(row), leave=full)
             if full:
@@ -109,7 +111,8 @@ class LedgerWriter:
             self._rows.append(row)
             if len(self._rows) == 1:
                 self._changed.notify()
-        self._begin()
+        if self._thread is None:
+            self._begin()
 
     def _begin(self) -> None:
         if self._thread is None:
@@ -162,11 +165,16 @@ class LedgerWriter:
         except StoreUnavailable as error:
             if not self._trouble:
                 where = "memory" if self._journal is None else "the journal"
-                notice(f"the ledger cannot be written: {error}; rows wait in {where}")
+                text = f"the ledger cannot be written: {error}; rows wait in {where}"
+                worker_notices.report("ledger", text, fault=True)
             self._trouble = str(error)
             return False
         if self._trouble:
-            notice(f"the ledger is written again; {self.dropped} rows were dropped")
+            text = f"the ledger is written again; {self.dropped} rows were dropped"
+            if self.dropped:  # of this worker alone
+                notice(text)
+            else:
+                worker_notices.report("ledger", text, fault=False)
             self._trouble = ""
         return True
 
@@ -206,17 +214,29 @@ class LedgerWriter:
 
     def _safe(self, row: LedgerRow) -> LedgerRow:
         """Return `row` with its secrets masked and its texts shortened: clients choose these texts."""
-        texts = {name: self._shown(getattr(row, name)) for name in _FROM_CLIENTS}
-        routes = tuple(self._shown(route) for route in row.routes)
-        return msgspec.structs.replace(row, routes=routes, **texts)
+        texts = (row.client, row.session, row.asked, row.model, row.routes)
+        if texts in self._plain:
+            return row
+        safe = self._masked(texts)
+        if safe == texts:
+            if len(self._plain) >= _MOST_PLAIN:
+                self._plain.clear()
+            self._plain.add(texts)
+            return row
+        client, session, asked, model, routes = safe
+        return msgspec.structs.replace(
+            row, client=client, session=session, asked=asked, model=model, routes=routes
+        )
+
+    def _masked(self, texts: _Texts) -> _Texts:
+        client, session, asked, model, routes = texts
+        shown = self._shown
+        return (
+            shown(client), shown(session), shown(asked), shown(model), tuple(map(shown, routes))
+        )  # fmt: skip
 
     def _shown(self, text: str) -> str:
-        found = self._texts.get(text)
-        if found is None:
-            if len(self._texts) >= _MOST_TEXTS:
-                self._texts.clear()
-            found = self._texts[text] = self._redactor.text(text)[:_LONGEST_TEXT]
-        return found
+        return self._redactor.text(text)[:_LONGEST_TEXT]
 
     def _clean(self, store: LedgerStore) -> None:
         now = time.monotonic()

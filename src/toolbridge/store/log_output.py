@@ -8,8 +8,8 @@ written as soon as there is room again.
 
 import os
 import select
+import stat
 import sys
-from contextlib import suppress
 from typing import TextIO
 
 MOST_WAITING = 256 * 1024
@@ -27,18 +27,22 @@ class LogOutput:
         self._dropped = 0
         self._fd = _descriptor(out)
         self._piece = max(_PIECE, getattr(select, "PIPE_BUF", _PIECE))
+        self._is_file = _is_file(self._fd)
+        """Whether a write never has to wait for a reader."""
 
     def write(self, text: str) -> None:
         """Write whole lines, now or when there is room; never block and never raise."""
-        with suppress(
-            OSError, ValueError
-        ):  # its disk is full, its reader has left, or it was closed
+        self.write_bytes(text.encode("utf-8", "backslashreplace"))
+
+    def write_bytes(self, data: bytes) -> None:
+        """Like `write`, for lines in UTF-8."""
+        try:
             if self._fd is None or self.out.closed:  # a closed number may belong to another file
-                self.out.write(text)
+                self.out.write(data.decode())
                 self.out.flush()
                 return
-            data = text.encode("utf-8", "backslashreplace")
-            self._empty()
+            if self._waiting:
+                self._empty()
             if self._dropped and not self._waiting:
                 data = self._count() + data
             if len(self._waiting) + len(data) > MOST_WAITING:
@@ -46,6 +50,8 @@ class LogOutput:
                 return
             self._waiting += data
             self._empty()
+        except (OSError, ValueError):
+            return  # its disk is full, its reader has left, or it was closed
 
     def _count(self) -> bytes:
         lines, self._dropped = self._dropped, 0
@@ -55,7 +61,7 @@ class LogOutput:
     def _empty(self) -> None:
         """Write as much as there is room for."""
         try:
-            while self._waiting and _has_room(self._fd):
+            while self._waiting and (self._is_file or _has_room(self._fd)):
                 del self._waiting[: os.write(self._fd, self._waiting[: self._piece])]  # type: ignore[arg-type]
         except BlockingIOError:
             return  # another writer has filled the pipe
@@ -86,6 +92,13 @@ def _descriptor(out: TextIO) -> int | None:
         return out.fileno()
     except (OSError, ValueError, AttributeError):  # in memory, or closed
         return None
+
+
+def _is_file(fd: int | None) -> bool:
+    try:
+        return fd is not None and stat.S_ISREG(os.fstat(fd).st_mode)
+    except OSError:  # closed
+        return False
 
 
 def _has_room(fd: int | None) -> bool:

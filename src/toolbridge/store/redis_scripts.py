@@ -64,6 +64,17 @@ local function note(size)
 end
 """
 
+# KEYS: the index of a kind. ARGV: the most values.
+VALUES = lua("""
+local t = redis.call('TIME')
+local now = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000))
+local found = {}
+for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], now, '+inf', 'LIMIT', 0, ARGV[1])) do
+  local value = redis.call('GET', key)
+  if value then found[#found + 1] = value end
+end
+return found
+""")
 PUT = lua(
     _BOUNDED
     + """

@@ -17,7 +17,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, RedisError
 
 from toolbridge.store import StoreUnavailable
-from toolbridge.store.notices import notice
+from toolbridge.store.notices import worker_notices
 from toolbridge.store.redis_scripts import CHECK, EPOCH, LuaScript
 from toolbridge.store_settings import ServerUrl
 
@@ -91,7 +91,8 @@ class RedisServer:
 
     async def _fail(self, why: str) -> None:
         if not self.trouble and self._epoch:  # otherwise the start fails, and reports it
-            notice(f"the store at {self.url.shown} is away: {why}; values are kept in memory only")
+            text = f"the store at {self.url.shown} is away: {why}; values are kept in memory only"
+            worker_notices.report(self.url.shown, text, fault=True)
         self.trouble = why
         await self._disconnect()
         if self._returning is None:
@@ -111,7 +112,8 @@ class RedisServer:
                 continue
             self.trouble = ""
         self._returning = None
-        notice(f"the store at {self.url.shown} is used again")
+        text = f"the store at {self.url.shown} is used again"
+        worker_notices.report(self.url.shown, text, fault=False)
 
     async def _run_at_once(
         self, script: LuaScript, keys: Sequence[str], args: Sequence[Value]

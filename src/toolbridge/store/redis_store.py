@@ -19,7 +19,7 @@ from toolbridge.core.redaction import Redactor
 from toolbridge.store import StoreUnavailable
 from toolbridge.store.database import Bounds
 from toolbridge.store.held_connection import HeldConnection, is_open
-from toolbridge.store.interface import MOST_ENTRIES, READ_BYTES, Numbered
+from toolbridge.store.interface import MOST_ENTRIES, MOST_VALUES, READ_BYTES, Numbered
 from toolbridge.store.local_copies import LocalCopies, LocalCopy, mark_of
 from toolbridge.store.log_waiters import LogWaiters
 from toolbridge.store.masked import masked
@@ -32,6 +32,7 @@ from toolbridge.store.redis_scripts import (
     PUT,
     READ,
     REPLACE,
+    VALUES,
     LuaScript,
 )
 from toolbridge.store.redis_server import CALL_SECONDS, RedisServer, Value
@@ -86,6 +87,13 @@ class RedisStore:
         if not isinstance(kept, bytes):
             return copy.mark[:1] != self._generation
         return not copy.mark or copy.mark[1:] == mark_of(kept)
+
+    async def values(self, kind: str) -> list[bytes]:
+        try:
+            found = await self.server.run(VALUES, [_index(kind)[0]], [MOST_VALUES])
+        except StoreUnavailable:
+            return []
+        return msgspec.convert(found, list[bytes])
 
     @property
     def _generation(self) -> bytes:

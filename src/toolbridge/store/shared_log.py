@@ -78,6 +78,8 @@ class SharedLog(Generic[T]):
         self._front = 0
         self._kept_until: int | None = None
         """The number of the last item that is kept, once the log is too long."""
+        self.holds_back = False
+        """Whether readers get nothing until the first items are stored."""
         self.last = 0
         self.ended = False
         self.readers = 0
@@ -115,6 +117,7 @@ class SharedLog(Generic[T]):
         """Store the last item and all before it, then show it: what was read to its end is stored."""
         self._keep(self.last + 1, item)
         await self.flush()
+        self.holds_back = False
         self._show(item, last=True)
 
     def _show(self, item: T, *, last: bool) -> int:
@@ -137,7 +140,7 @@ class SharedLog(Generic[T]):
             self._queue.append((number, self._form.encode(number, end), end))
 
     async def settle(self) -> None:
-        """Store the queued items: now if a batch is full or the log has ended, otherwise soon."""
+        """Store the queued items: at the end or with a full batch now, otherwise soon."""
         if self.ended or len(self._queue) >= MOST_ENTRIES:
             await self.flush()
         elif self._timer is None and self._queue:
@@ -173,6 +176,9 @@ class SharedLog(Generic[T]):
                     seconds=place.seconds,
                     redacted=partial(self._form.redact, items),
                 )
+                if self.holds_back:
+                    self.holds_back = False
+                    self._grown.fire()
         finally:
             self._flushing = None
 
@@ -192,7 +198,7 @@ class SharedLog(Generic[T]):
 
     async def after(self, cursor: int) -> list[tuple[int, T]]:
         """Return items after `cursor`, waiting for the first; an empty list after the last one."""
-        while cursor >= self.last:
+        while cursor >= self.last or self.holds_back:
             if self.ended:
                 return []
             await self._grown.wait()

@@ -17,7 +17,7 @@ from typing import ParamSpec, TypeVar
 from toolbridge.core.redaction import Redactor
 from toolbridge.store.database import Bounds, Database
 from toolbridge.store.file import StoreFile, Unavailable
-from toolbridge.store.interface import Numbered
+from toolbridge.store.interface import MOST_VALUES, Numbered
 from toolbridge.store.local_copies import LocalCopies, LocalCopy, mark_of
 from toolbridge.store.log_waiters import LogWaiters
 from toolbridge.store.masked import masked
@@ -63,6 +63,9 @@ class SqliteStore:
 
     async def get(self, scope: str, key: str) -> bytes | None:
         return await self._run(self._get, scope, key)
+
+    async def values(self, kind: str) -> list[bytes]:
+        return await self._run(self._values, kind)
 
     async def put(self, scope: str, key: str, value: bytes, *, seconds: float) -> None:
         await self._run(self._put, scope, key, value, seconds)
@@ -143,6 +146,12 @@ class SqliteStore:
         if copy is not None and (not self._is_written(copy) or self._has_written(copy, kept)):
             return copy.value
         return kept
+
+    def _values(self, kind: str) -> list[bytes]:
+        if self._file is not None:
+            with suppress(Unavailable):
+                return self._file.read(lambda file: file.values(kind, MOST_VALUES))
+        return []
 
     def _is_written(self, copy: LocalCopy) -> bool:
         """Return whether the present file has or had the value."""

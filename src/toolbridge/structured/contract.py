@@ -40,6 +40,8 @@ class OfferedTool(msgspec.Struct, frozen=True):
     parameters: JsonObject = msgspec.field(default_factory=dict)
     client: bool = False
     """Whether the caller runs it."""
+    returns: JsonObject = msgspec.field(default_factory=dict)
+    """JSON Schema of its result; empty for any result."""
 
 
 class ToolReply(msgspec.Struct, frozen=True):

@@ -24,6 +24,13 @@ class InvalidArguments(ToolRefused):
         super().__init__("invalid_arguments", message)
 
 
+class InvalidResult(ToolRefused):
+    """Raised for a result that does not fit the schema which the caller gave for it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("invalid_result", message)
+
+
 @dataclass(frozen=True)
 class ToolContext:
     """The caller, the run, and the key that identifies a repeated call."""

@@ -22,7 +22,13 @@ import msgspec
 
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import Json, JsonObject, dump_bytes, loads
-from toolbridge.tools.context import DAY, InvalidArguments, ToolContext, ToolRefused
+from toolbridge.tools.context import (
+    DAY,
+    InvalidArguments,
+    InvalidResult,
+    ToolContext,
+    ToolRefused,
+)
 from toolbridge.tools.functions import Function
 from toolbridge.tools.keys import derive_key
 from toolbridge.tools.results import MOST, fit
@@ -66,7 +72,8 @@ class ToolOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     result: Json
     """The result for the stream: the tool's answer, or `{"error": {"code", "message"}}`."""
     code: str = ""
-    """`tool_failed`, `tool_timeout`, `invalid_arguments` or `unknown_tool`; empty on success."""
+    """`tool_failed`, `tool_timeout`, `invalid_arguments`, `invalid_result` or `unknown_tool`; empty
+    on success."""
     message: str = ""
     cached: bool = False
     truncated: bool = False
@@ -285,6 +292,8 @@ def _value_of(task: "asyncio.Future[object]", name: str) -> object:
         return task.result()
     except InvalidArguments as error:
         raise _Failure("invalid_arguments", _shown(error), again=False) from None
+    except InvalidResult as error:
+        raise _Failure("invalid_result", _shown(error), again=False) from None
     except ToolRefused as error:
         raise _Failure("tool_failed", _shown(error), again=False, reason=error.reason) from None
     except asyncio.CancelledError:

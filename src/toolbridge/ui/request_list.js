@@ -38,6 +38,8 @@ export class RequestList {
     const anchor = this.atTop ? null : this.#rows[Math.floor(this.#root.scrollTop / this.#height)];
     const before = anchor === null || anchor === undefined ? -1 : this.#rows.indexOf(anchor);
     this.#rows = rows;
+    // Only a gateway of several processes names them.
+    if (rows.some((row) => row.process)) this.#root.classList.add("team");
     this.#root.setAttribute("aria-rowcount", String(rows.length + 1));
     if (before >= 0) {
       const now = rows.findIndex((row) => row.id === anchor.id);
@@ -165,6 +167,7 @@ function fill(item, row) {
     build("span", { class: "cell state", role: "gridcell" }, shape(state.kind), make("span", "", state.word)),
     cell("time", clock(row.at)),
     cell("client", row.client || "unknown", !row.client),
+    processCell(row.process ?? ""),
     modelCell(row),
     cell("in number", row.running ? "" : tokens(row, inputOf(row))),
     cell("out number", row.running ? "" : tokens(row, row.output)),
@@ -177,6 +180,12 @@ function fill(item, row) {
 
 function cell(name, text, faint = false) {
   return build("span", { class: `cell ${name}${faint ? " faint" : ""}`, role: "gridcell" }, text);
+}
+
+/** Returns the cell of the process, `host:pid`; where there is no room, the host is shortened. */
+function processCell(name) {
+  const end = name.lastIndexOf(":");
+  return build("span", { class: "cell process", role: "gridcell", title: name }, make("span", "host", name.slice(0, Math.max(end, 0))), make("span", "pid", name.slice(Math.max(end, 0))));
 }
 
 function modelCell(row) {
@@ -207,6 +216,6 @@ function marks(row) {
 }
 
 function spoken(row, state) {
-  const told = [state.word, row.client, `asked ${row.asked}`, served(row) && `served by ${served(row)}`, clock(row.at)];
+  const told = [state.word, row.client, `asked ${row.asked}`, served(row) && `served by ${served(row)}`, clock(row.at), row.process && `by ${row.process}`];
   return told.filter(Boolean).join(", ");
 }

@@ -90,6 +90,7 @@ function headline(row, explanation) {
     ["API", row.api],
     ["session", sessionLink(row)],
     ["received", fullTime(row.at)],
+    ["process", row.process],
     ["tool mode", explanation?.tool_mode],
     ["dialect", explanation?.dialect === "auto" ? "" : explanation?.dialect],
     ["tried", row.routes.length > 1 ? row.routes.join(", ") : ""],

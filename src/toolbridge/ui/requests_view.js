@@ -11,7 +11,7 @@ const at = (id) => document.getElementById(id);
 const COLUMNS = [
   "id", "at", "status", "error", "key", "client", "session", "api", "asked", "provider", "model", "input",
   "cache_read", "cache_write", "output", "thinking", "estimated", "cost", "currency", "first_token_ms",
-  "total_ms", "healings", "losses",
+  "total_ms", "healings", "losses", "process",
 ];
 const SERVER_FILTERS = { errors: "errors", healed: "healed", losses: "losses" };
 

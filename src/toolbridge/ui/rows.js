@@ -2,7 +2,7 @@
 import { failed, stateOf } from "./request_state.js";
 
 export const MOST = 5000;
-const SEARCHED = ["id", "key", "client", "session", "api", "asked", "model", "provider", "error", "status"];
+const SEARCHED = ["id", "key", "client", "session", "api", "asked", "model", "provider", "error", "status", "process"];
 
 export class Rows {
   /** The newest first. */

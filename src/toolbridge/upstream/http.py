@@ -8,7 +8,7 @@ when the caller reads, so a slow client slows its provider down. Connections are
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from errno import ECONNREFUSED
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
@@ -18,7 +18,12 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from toolbridge.core.errors import BrokenWire, TimedOut, ToolbridgeError, Truncated, Unreachable
 from toolbridge.core.messages import Problem
 from toolbridge.core.stage import Stage
-from toolbridge.upstream.http_connection import ConnectionClosed, InvalidResponse
+from toolbridge.upstream.http_connection import (
+    ConnectionClosed,
+    InvalidResponse,
+    PushSink,
+    WireResponse,
+)
 from toolbridge.upstream.http_pool import (
     ConnectFailed,
     ConnectionPool,
@@ -107,6 +112,22 @@ class Incoming:
             raise
         self.observer.received(piece)
         return piece
+
+    async def push(self, sink: PushSink) -> bool:
+        """Pass the bytes to `sink` as they arrive, until it returns False or the body ends.
+
+        Return whether that is possible here. What `sink` did not get is read as usual.
+        """
+        response, mask = self._response, self._mask
+        if not isinstance(response, WireResponse) or response.inflating:
+            return False
+        if self.observer is not None or self._unwrapping is not None:
+            return False
+        if mask is None:
+            await response.push(sink)
+        else:
+            await response.push(lambda piece: not (shown := mask.feed(piece)) or sink(shown))
+        return True
 
     async def _read_masked(self) -> bytes:
         mask = self._mask
@@ -237,7 +258,7 @@ class Upstream:
         headers = headers or {}
         secrets = secrets_of(headers)
         try:
-            response = await self._send(method, url, body, headers, waits)
+            response = await self._sending(method, url, body, headers, waits)
         except ConnectTimedOut:
             text = f"{provider} at {_origin(url)} accepted no connection within {waits[0]:g} s."
             raise Unreachable(
@@ -259,20 +280,21 @@ class Upstream:
             raise _unreachable(provider, url, error, KeyMask(secrets)) from None
         return Incoming(response, provider, waits[1], secrets)
 
-    async def _send(
+    def _sending(
         self,
         method: str,
         url: str,
         body: bytes | None,
         headers: Mapping[str, str],
         waits: tuple[float, float],
-    ) -> HttpResponse:
+    ) -> Awaitable[HttpResponse]:
+        """Return what sends the request and waits for the head of its response."""
         if self._pool is None:
             raise RuntimeError("the upstream is not open; use it as a context manager")
         if self._proxies is not None and (proxy := self._proxies.proxy_of(url)):
-            return await self._proxies.ask(method, url, body, headers, waits, proxy)
+            return self._proxies.ask(method, url, body, headers, waits, proxy)
         head = request_head(method, url, headers)
-        return await self._pool.ask(head, body, waits, reuse=self._may_reuse(url))
+        return self._pool.ask(head, body, waits, reuse=self._may_reuse(url))
 
     def _may_reuse(self, url: str) -> bool:
         """Return whether to use an idle connection; not if one of them was just found closed.

@@ -34,6 +34,10 @@ class InvalidResponse(Exception):
 Failure: TypeAlias = ConnectionClosed | InvalidResponse | TimeoutError | OSError
 
 
+PushSink: TypeAlias = Callable[[bytes], bool]
+"""Takes the bytes of a delivery; returns whether it takes the next one, too."""
+
+
 class WireResponse:
     """A response: first its head, then its body in the pieces that the network delivers."""
 
@@ -50,9 +54,10 @@ class WireResponse:
         """Bytes that wait for the reader."""
         self.paused = False
         self._waiter: asyncio.Future[None] | None = None
+        self._sink: PushSink | None = None
         self.waits_since = 0.0
         self._failure: Failure | None = None
-        self._inflating: BodyInflater | None = None
+        self.inflating: BodyInflater | None = None
         self.done = False
         """Whether the whole response has arrived, or it has failed."""
         self._reusable = False
@@ -82,7 +87,7 @@ class WireResponse:
             self._received = []
             return
         self.headers = CIMultiDictProxy(CIMultiDict(self._received))
-        self._inflating = _inflater(self.headers)
+        self.inflating = _inflater(self.headers)
         self.status = status
         if self._bodiless:
             self.done = True
@@ -100,8 +105,11 @@ class WireResponse:
     # ── called by the connection ─────────────────────────────────────────────
 
     def delivered(self) -> None:
-        """Wake the reader after one delivery of the network has been parsed."""
-        if self._waiter is not None and self.status:
+        """Wake the reader after one delivery of the network has been parsed, or use its sink."""
+        if self._sink is not None and not self.done:
+            if self._pieces and not self._sink(self._taken()):
+                self._wake()
+        elif self._waiter is not None and self.status:
             self._wake()
         elif self.size > HIGH_WATER and not self.paused and not self.done:
             self.paused = True
@@ -139,25 +147,22 @@ class WireResponse:
 
     # ── called by the reader ─────────────────────────────────────────────────
 
-    async def head(self) -> None:
-        """Wait for status and headers."""
-        while not self.status:
-            if self._failure is not None:
-                raise self._failure
-            await self._waiting()
+    def progress(self) -> asyncio.Future[None]:
+        """Return what the next delivery sets, until there is a status; raise a failure."""
+        if self._failure is not None:
+            raise self._failure
+        return self._waiting()
 
     async def read(self) -> bytes:
         """Return the next bytes of the body, empty at its end."""
         # One function: a delivery of the network resumes every function that waits for it.
-        inflating, pieces = self._inflating, self._pieces
+        inflating, pieces = self.inflating, self._pieces
         while inflating is None or not (piece := inflating.take()):
             while not pieces:
                 if self.done:
                     return self._end()
                 await self._waiting()
-            piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            pieces.clear()
-            self.size = 0
+            piece = self._taken()
             if self.paused:
                 self._resume()
             if inflating is None:
@@ -165,13 +170,34 @@ class WireResponse:
             inflating.put(piece)
         return piece
 
+    async def push(self, sink: "PushSink") -> None:
+        """Pass each delivery to `sink` as it arrives, without waking the reader.
+
+        Return when `sink` has returned False and when the body has ended; at once if bytes wait.
+        """
+        if self._pieces or self.done:
+            return
+        self._sink = sink
+        try:
+            await self._waiting()
+        finally:
+            self._sink = None
+
+    def _taken(self) -> bytes:
+        """Return the bytes that wait for the reader, and forget them."""
+        pieces = self._pieces
+        piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        self.size = 0
+        return piece
+
     def _end(self) -> bytes:
         """Return the end of the body; raise if the body was cut off."""
         if self._failure is not None:
             raise self._failure
         self._read_to_end = True
-        if self._inflating is not None:
-            self._inflating.end()
+        if self.inflating is not None:
+            self.inflating.end()
         return b""
 
     def _waiting(self) -> asyncio.Future[None]:

@@ -76,7 +76,8 @@ class ConnectionPool:
         response = WireResponse(connection, waits[1], bodiless=request.method == "HEAD")
         connection.send(request.encoded(body), body or b"", response)
         try:
-            await response.head()
+            while not response.status:
+                await response.progress()
         except BaseException:
             connection.drop(response)
             raise

@@ -6,6 +6,7 @@ or a log, so `upstream/http.py` passes every response through a `KeyMask` first.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
 MASK = "[key]"
 SHORTEST = 8
@@ -26,8 +27,13 @@ _SECRET_NAME = re.compile("authorization|key|token|secret|cookie", re.IGNORECASE
 
 def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
     """Return the keys that the headers of a request carry, the longest first."""
+    return _secrets_of(tuple(headers.items()))
+
+
+@lru_cache(256)
+def _secrets_of(headers: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     found: set[str] = set()
-    for name, value in headers.items():
+    for name, value in headers:
         if _SECRET_NAME.search(name):
             scheme, _, rest = value.partition(" ")
             found.add(rest if rest and scheme.isalpha() else value)
@@ -44,14 +50,20 @@ def _forms(secret: str) -> Iterator[str]:
         yield from (secret.translate(table) for table in _ENCODERS)
 
 
+@lru_cache(256)
+def _encoded_forms(secrets: tuple[str, ...]) -> tuple[tuple[bytes, ...], frozenset[int]]:
+    """Return all forms of the keys as bytes, and the bytes that occur in them."""
+    forms = dict.fromkeys(form for text in secrets for form in _forms(text))
+    encoded = tuple(form.encode() for form in forms)
+    return encoded, frozenset(b"".join(encoded))
+
+
 class KeyMask:
     """Replaces every key in a stream of bytes, also one that is cut by the network."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._texts = tuple(secrets)
-        forms = dict.fromkeys(form for text in self._texts for form in _forms(text))
-        self._secrets = tuple(form.encode() for form in forms)
-        self._alphabet = frozenset(b"".join(self._secrets))
+        self._secrets, self._alphabet = _encoded_forms(self._texts)
         self._held = b""
 
     def text(self, text: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from toolbridge import config as configuration
+from toolbridge import config_file
 from toolbridge.cli import options
 from toolbridge.cli.node.env_file import with_env_file
 from toolbridge.config import Config, ProviderConfig
@@ -137,7 +137,7 @@ def choose(args: argparse.Namespace, *, paying: bool = True, any_model: bool = F
     """
     env = with_env_file(os.environ, args.env_file, KEYS)
     config = _config(args, env)
-    file = configuration.choose(args.config, env).path
+    file = config_file.choose(args.config, env).path
     name = _provider(args.provider, config, file)
     given = config.providers.get(name, ProviderConfig(api=nodes.NODE))
     table = {"model": nodes.ANY_MODEL if any_model else "", **_table(args, given, env)}
@@ -161,7 +161,7 @@ def choose(args: argparse.Namespace, *, paying: bool = True, any_model: bool = F
 def _config(args: argparse.Namespace, env: dict[str, str]) -> Config:
     names = {"bind": "host", "port": "port", "key": "key", "log": "log", "thinking": "thinking"}
     given = {setting: getattr(args, flag, None) for flag, setting in names.items()}
-    return configuration.load(args.config, env=env, flags=given)
+    return config_file.load(args.config, env=env, flags=given)
 
 
 def _provider(given: str | None, config: Config, file: Path | None) -> str:

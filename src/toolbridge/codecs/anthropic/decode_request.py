@@ -15,6 +15,7 @@ from toolbridge.codecs.anthropic.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import OutputFormat, Request, Sampling, Think
+from toolbridge.core.steps import Steps, stepwise
 from toolbridge.wire import shapes as wire
 
 _bodies = msgspec.json.Decoder(shapes.Body)
@@ -23,9 +24,10 @@ _formats = msgspec.json.Decoder(shapes.Format | None)
 _metadata = msgspec.json.Decoder(shapes.Metadata | None)
 
 
+@stepwise
 def decode_request(
     body: bytes, *, model: str = "", stream: bool | None = None, counting: bool = False
-) -> Request:
+) -> Steps[Request]:
     """Return the request in a body of `/v1/messages`, or of `/v1/messages/count_tokens`."""
     asked = wire.decode_request(body, _bodies)
     _check(asked, model=model, counting=counting)
@@ -36,6 +38,7 @@ def decode_request(
     turns = TurnDecoder(len(asked.messages or ()))
     for number, message in enumerate(asked.messages or ()):
         turns.add(number, message)
+        yield
     extra = wire.leftovers(body, shapes.Body)
     return Request(
         model=model or asked.model,

@@ -11,6 +11,7 @@ from toolbridge.core.codec import Lose, Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Request, Sampling, ToolChoice
 from toolbridge.core.shared_fields import carry
+from toolbridge.core.steps import Steps, stepwise
 
 PATH = "/v1/messages"
 VERSION = "2023-06-01"
@@ -28,7 +29,8 @@ BETAS = {
 """The value of `anthropic-beta` without which a field of the body, or of a tool, is a 400."""
 
 
-def encode_request(request: Request, target: Target) -> Outgoing:
+@stepwise
+def encode_request(request: Request, target: Target) -> Steps[Outgoing]:
     """Return the body for `target` and what the Messages API cannot express."""
     quirks = read_quirks(target.quirks)
     losses: list[Loss] = []
@@ -40,7 +42,7 @@ def encode_request(request: Request, target: Target) -> Outgoing:
     body: JsonObject = {
         "model": target.model or request.model,
         "max_tokens": max_tokens,
-        "messages": _encode_messages(request, lose),
+        "messages": (yield from _encode_messages(request, lose)),
     }
     if request.system:
         body["system"] = encode_system(request.system)
@@ -85,11 +87,12 @@ def _max_tokens(asked: int | None, most: int, lose: Lose) -> int:
     return asked
 
 
-def _encode_messages(request: Request, lose: Lose) -> list[Json]:
+def _encode_messages(request: Request, lose: Lose) -> Steps[list[Json]]:
     encoder = TurnEncoder(lose)
     messages: list[Json] = []
     for number, turn in enumerate(request.turns):
         messages += encoder.encode(number, turn)
+        yield
     return messages
 
 

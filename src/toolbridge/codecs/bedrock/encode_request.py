@@ -10,13 +10,15 @@ from toolbridge.core.codec import Lose, Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Request, Sampling
 from toolbridge.core.shared_fields import carry
+from toolbridge.core.steps import Steps, stepwise
 from toolbridge.wire.url_path import quote_segment
 
 _EXTRA = "additionalModelRequestFields"
 _SAMPLING = {"temperature": "temperature", "top_p": "topP"}
 
 
-def encode_request(request: Request, target: Target) -> Outgoing:
+@stepwise
+def encode_request(request: Request, target: Target) -> Steps[Outgoing]:
     """Return the body for `target` and what the Converse API cannot express."""
     quirks = read_quirks(target.quirks)
     losses: list[Loss] = []
@@ -28,6 +30,7 @@ def encode_request(request: Request, target: Target) -> Outgoing:
     messages: list[Json] = []
     for number, turn in enumerate(request.turns):
         messages += turns.encode(number, turn)
+        yield
     body: JsonObject = {"messages": messages}
     if request.system:
         body["system"] = _encode_system(request, quirks)

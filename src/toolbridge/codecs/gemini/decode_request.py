@@ -16,24 +16,29 @@ from toolbridge.codecs.gemini.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject, text_of
 from toolbridge.core.messages import MAX_ANSWERS, OutputFormat, Request, Sampling, Turn
+from toolbridge.core.steps import Steps, stepwise
 from toolbridge.wire import shapes as wire
 
 _objects = msgspec.json.Decoder(wire.AnyObject)
 _JSON = "application/json"
 
 
+@stepwise
 def decode_request(
     body: bytes, *, model: str = "", stream: bool | None = None, counting: bool = False
-) -> Request:
+) -> Steps[Request]:
     """Return the request in a body of `:generateContent`, or of `:countTokens`."""
     try:
         whole = respell(wire.decode_request(body, _objects))
-        return _decode(whole, model=model, stream=stream, counting=counting)
+        yield
+        return (yield from _decode(whole, model=model, stream=stream, counting=counting))
     except RecursionError:
         raise MalformedRequest("JSON is nested too deeply") from None
 
 
-def _decode(whole: JsonObject, *, model: str, stream: bool | None, counting: bool) -> Request:
+def _decode(
+    whole: JsonObject, *, model: str, stream: bool | None, counting: bool
+) -> Steps[Request]:
     # Gemini API, countTokens: the body has `contents`, or all of it in `generateContentRequest`.
     inner = whole.get("generateContentRequest")
     if counting and isinstance(inner, dict):
@@ -51,9 +56,10 @@ def _decode(whole: JsonObject, *, model: str, stream: bool | None, counting: boo
     if thinking_fields:
         fields["thinkingConfig"] = thinking_fields
     kept = {"systemInstruction": system_fields, "toolConfig": choice_fields, CONFIG: fields}
+    turns = yield from _decode_contents(asked.contents)
     return Request(
         model=name.removeprefix("models/"),
-        turns=_decode_contents(asked.contents),
+        turns=turns,
         system=system,
         tools=decode_tools(asked.tools),
         tool_choice=choice,
@@ -73,7 +79,9 @@ def _extra(whole: JsonObject) -> JsonObject:
     return {key: value for key, value in rest.items() if key not in {"model", "stream", ALT}}
 
 
-def _decode_contents(contents: list[JsonObject] | JsonObject | str | None) -> tuple[Turn, ...]:
+def _decode_contents(
+    contents: list[JsonObject] | JsonObject | str | None,
+) -> Steps[tuple[Turn, ...]]:
     if isinstance(contents, str):
         contents = {"parts": [{"text": contents}]}
     if isinstance(contents, dict):
@@ -83,6 +91,7 @@ def _decode_contents(contents: list[JsonObject] | JsonObject | str | None) -> tu
     turns = TurnDecoder()
     for number, content in enumerate(contents):
         turns.add(number, content)
+        yield
     return turns.turns
 
 

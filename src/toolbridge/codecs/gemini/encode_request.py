@@ -19,6 +19,7 @@ from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Request, Sampling
 from toolbridge.core.shared_fields import carry
 from toolbridge.core.source import own_words
+from toolbridge.core.steps import Steps, stepwise
 from toolbridge.wire.url_path import quote_path
 
 VERSION = "/v1beta"
@@ -40,9 +41,10 @@ _IGNORED = frozenset({"temperature", "top_p", "top_k"})
 """Gemini 3.6 and later ignore these; Google has announced that later models reject them."""
 
 
-def encode_request(request: Request, target: Target) -> Outgoing:
+@stepwise
+def encode_request(request: Request, target: Target) -> Steps[Outgoing]:
     """Return the body for `target` and what the Gemini API cannot express."""
-    return _RequestEncoder(request, target).encode()
+    return (yield from _RequestEncoder(request, target).encode())
 
 
 class _RequestEncoder:
@@ -52,9 +54,9 @@ class _RequestEncoder:
         self._losses: list[Loss] = []
         self._quirks = read_quirks(target.model or request.model, target.quirks)
 
-    def encode(self) -> Outgoing:
+    def encode(self) -> Steps[Outgoing]:
         request = self._request
-        body = self._body()
+        body = yield from self._body()
         if request.user:
             self._losses.append(Loss("user", "Gemini's API has no field for the user", minor=True))
         path = _path(self._target.model or request.model, stream=request.stream)
@@ -63,9 +65,9 @@ class _RequestEncoder:
     def _lose(self, what: str, why: str) -> None:
         self._losses.append(Loss(what, why))
 
-    def _body(self) -> JsonObject:
+    def _body(self) -> Steps[JsonObject]:
         request = self._request
-        body: JsonObject = {"contents": self._contents()}
+        body: JsonObject = {"contents": (yield from self._contents())}
         if request.system:
             texts: list[Json] = [
                 own_words(part, ORIGIN) or {"text": part.text} for part in request.system
@@ -95,11 +97,12 @@ class _RequestEncoder:
             return {}
         return {"toolConfig": {"includeServerSideToolInvocations": True}}
 
-    def _contents(self) -> list[Json]:
+    def _contents(self) -> Steps[list[Json]]:
         encoder = TurnEncoder(self._request, self._quirks, self._lose)
         contents: list[Json] = []
         for number, turn in enumerate(self._request.turns):
             contents += encoder.encode(number, turn)
+            yield
         return contents
 
     def _config(self, *, any_function: bool) -> JsonObject:

@@ -14,23 +14,26 @@ from toolbridge.codecs.ollama.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject, dumps
 from toolbridge.core.messages import OutputFormat, Request, Sampling
+from toolbridge.core.steps import Steps, stepwise
 from toolbridge.wire import shapes as wire
 
 _chats = msgspec.json.Decoder(shapes.ChatBody)
 
 
+@stepwise
 def decode_request(
     body: bytes,
     *,
     model: str = "",
     stream: bool | None = None,
     counting: bool = False,  # noqa: ARG001 (no field is required that a token counter could omit)
-) -> Request:
+) -> Steps[Request]:
     """Return the request in a body of `/api/chat`."""
     asked = wire.decode_request(body, _chats)
     turns = TurnDecoder()
     for number, message in enumerate(asked.messages or ()):
         turns.add(number, message)
+        yield
     extra = decode_extra(asked)
     for name, rest in wire.rest(body, shapes.ChatBody).items():
         before = extra.get(name)

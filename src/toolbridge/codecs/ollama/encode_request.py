@@ -17,11 +17,13 @@ from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Request
 from toolbridge.core.shared_fields import carry
 from toolbridge.core.source import own_words
+from toolbridge.core.steps import Steps, stepwise
 
 
-def encode_request(request: Request, target: Target) -> Outgoing:
+@stepwise
+def encode_request(request: Request, target: Target) -> Steps[Outgoing]:
     """Return the body for `target` and what Ollama's API cannot express."""
-    return _RequestEncoder(request, target).encode()
+    return (yield from _RequestEncoder(request, target).encode())
 
 
 class _RequestEncoder:
@@ -31,11 +33,11 @@ class _RequestEncoder:
         self._quirks = read_quirks(target.quirks)
         self._losses: list[Loss] = []
 
-    def encode(self) -> Outgoing:
+    def encode(self) -> Steps[Outgoing]:
         request = self._request
         body: JsonObject = {"model": self._target.model or request.model}
-        messages, tools = self._messages(), encode_tools(request, self._lose)
-        body["messages"] = messages
+        body["messages"] = yield from self._messages()
+        tools = encode_tools(request, self._lose)
         if tools:
             body["tools"] = tools
         think = encode_thinking(request, self._target, self._quirks, self._lose)
@@ -66,11 +68,12 @@ class _RequestEncoder:
     def _lose(self, what: str, why: str) -> None:
         self._losses.append(Loss(what, why))
 
-    def _messages(self) -> list[Json]:
+    def _messages(self) -> Steps[list[Json]]:
         encoder = TurnEncoder(self._request, self._target, self._lose)
         messages: list[Json] = []
         for number, turn in enumerate(self._request.turns):
             messages += encoder.encode(number, turn)
+            yield
         order = encode_choice(self._request, self._lose)
         written = [own_words(part, ORIGIN) for part in self._request.system]
         if not order and written and all(written):

@@ -36,7 +36,7 @@ class TurnEncoder:
     """Writes the messages of one request and reports what a message cannot hold."""
 
     def __init__(self, request: Request, target: Target, lose: Lose) -> None:
-        self._tools = {tool.name: tool for tool in request.tools}
+        self._tools = request.tools
         self._target = target
         self._model = target.model or request.model
         self._lose = lose
@@ -114,7 +114,7 @@ class TurnEncoder:
             case Document():
                 return self._document(where, part)
             case Reference(name):
-                tool = self._tools.get(name)
+                tool = next((tool for tool in reversed(self._tools) if tool.name == name), None)
                 return available_text(name, tool.schema if tool else None)
             case Foreign(origin, kind):
                 self._lose(where, foreign_why(origin, kind))

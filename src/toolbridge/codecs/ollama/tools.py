@@ -47,8 +47,10 @@ def encode_tools(request: Request, lose: Lose) -> list[Json]:
     choice = request.tool_choice
     if choice.mode == "none" or not request.tools:
         return []
-    encoded = _encode_all(request.tools)
     named = choice.names
+    if not named and (all_offers := _without_conditions(request.tools)) is not None:
+        return list(all_offers)
+    encoded = _encode_all(request.tools)
     if choice.mode == "named" and not any(tool.name in named for tool in request.tools):
         named = ()  # the choice is lost, not the tools
     found = found_tools(request)
@@ -67,6 +69,15 @@ def encode_tools(request: Request, lose: Lose) -> list[Json]:
             lose(what, why)
     # Found tools go to the end: the beginning of the prompt stays the same, and its cache valid.
     return now + [offered for name in found for offered in later.get(name, ())]
+
+
+@once_per_list
+def _without_conditions(tools: tuple[Tool, ...]) -> list[Json] | None:
+    """Return what is offered if no tool is deferred and nothing is lost, as of most agents."""
+    encoded = _encode_all(tools)
+    if any(tool.deferred for tool in tools) or any(losses for _, losses in encoded):
+        return None
+    return [offered for offer, _ in encoded for offered in offer]
 
 
 _Losses: TypeAlias = list[tuple[str, str]]

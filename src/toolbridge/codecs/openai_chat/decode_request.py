@@ -15,6 +15,7 @@ from toolbridge.codecs.openai_chat.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import MAX_ANSWERS, OutputFormat, Request, Sampling
+from toolbridge.core.steps import Steps, stepwise
 from toolbridge.wire import shapes as wire
 
 _bodies = msgspec.json.Decoder(shapes.Body)
@@ -22,9 +23,10 @@ _formats = msgspec.json.Decoder(shapes.ResponseFormat | None)
 _objects = msgspec.json.Decoder(wire.AnyObject)
 
 
+@stepwise
 def decode_request(
     body: bytes, *, model: str = "", stream: bool | None = None, counting: bool = False
-) -> Request:
+) -> Steps[Request]:
     """Return the request; raise `MalformedRequest` with the path of a fault.
 
     Unknown fields and unknown content types are kept, not rejected.
@@ -34,6 +36,7 @@ def decode_request(
     conversation = TurnDecoder()
     for number, message in enumerate(asked.messages or ()):
         conversation.add(number, message)
+        yield
     extra = wire.leftovers(body, shapes.Body)
     think = decode_thinking(asked.reasoning_effort, extra)
     return Request(

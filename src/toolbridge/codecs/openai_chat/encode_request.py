@@ -18,6 +18,7 @@ from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Request, Text
 from toolbridge.core.shared_fields import carry
+from toolbridge.core.steps import Steps, stepwise
 
 PATH = "/chat/completions"
 MAX_USER = 64
@@ -34,9 +35,10 @@ _EXTRA_SAMPLING = {
 """Sampling fields beyond OpenAI's (vLLM, llama.cpp, Together), and our names for them."""
 
 
-def encode_request(request: Request, target: Target) -> Outgoing:
+@stepwise
+def encode_request(request: Request, target: Target) -> Steps[Outgoing]:
     """Return the path, the body and the losses of a request."""
-    return _RequestEncoder(request, target).encode()
+    return (yield from _RequestEncoder(request, target).encode())
 
 
 class _RequestEncoder:
@@ -48,9 +50,9 @@ class _RequestEncoder:
         self._losses: list[Loss] = self._turns.losses
         self._body: JsonObject = {"model": target.model or request.model}
 
-    def encode(self) -> Outgoing:
+    def encode(self) -> Steps[Outgoing]:
         body = self._body
-        body["messages"] = self._messages()
+        body["messages"] = yield from self._messages()
         tools = encode_tools(self._request, self._quirks, self._lose)
         if tools:
             body["tools"] = tools
@@ -81,13 +83,14 @@ class _RequestEncoder:
     def _lose_minor(self, what: str, why: str) -> None:
         self._losses.append(Loss(what, why, minor=True))
 
-    def _messages(self) -> list[Json]:
+    def _messages(self) -> Steps[list[Json]]:
         system = self._request.system
         if self._needs_json_prompt():
             system = (*system, Text(JSON_PROMPT))
         messages = self._turns.system(system)
         for number, turn in enumerate(self._request.turns):
             messages += self._turns.encode(number, turn)
+            yield
         return messages
 
     def _needs_json_prompt(self) -> bool:

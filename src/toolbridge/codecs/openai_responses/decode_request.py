@@ -20,6 +20,7 @@ from toolbridge.core.declared_limits import check_count
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Origin, OutputFormat, Request, Sampling, Text
+from toolbridge.core.steps import Steps, stepwise
 from toolbridge.wire import shapes as wire
 
 _bodies = msgspec.json.Decoder(shapes.Body)
@@ -31,9 +32,10 @@ _STORED_INPUT = ("previous_response_id", "conversation", "prompt")
 """OpenAI Responses: `input` is optional with one of these."""
 
 
+@stepwise
 def decode_request(
     body: bytes, *, model: str = "", stream: bool | None = None, counting: bool = False
-) -> Request:
+) -> Steps[Request]:
     """Return the request; raise `MalformedRequest` with the path of a fault.
 
     Unknown fields, items and content types are kept, not rejected.
@@ -41,7 +43,7 @@ def decode_request(
     asked = wire.decode_request(body, _bodies)
     extra = wire.leftovers(body, shapes.Body)
     _check(asked, extra, model=model, counting=counting)
-    conversation = _decode_input(asked)
+    conversation = yield from _decode_input(asked)
     check_count(extra, "max_tool_calls")
     limit = extra.get("max_tool_calls")
     most_calls = limit if isinstance(limit, int) else None
@@ -83,7 +85,7 @@ def _check(asked: shapes.Body, extra: JsonObject, *, model: str, counting: bool)
         raise MalformedRequest("must be greater than 0", where="max_output_tokens")
 
 
-def _decode_input(asked: shapes.Body) -> TurnDecoder:
+def _decode_input(asked: shapes.Body) -> Steps[TurnDecoder]:
     conversation = TurnDecoder()
     # OpenAI Responses: `instructions` come before all items, as a system message.
     if asked.instructions:
@@ -94,6 +96,7 @@ def _decode_input(asked: shapes.Body) -> TurnDecoder:
         return conversation
     for i, raw in enumerate(asked.input or ()):
         conversation.add(raw, f"input.{i}")
+        yield
     return conversation
 
 

@@ -21,6 +21,7 @@ from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Request, Text
 from toolbridge.core.shared_fields import carry
+from toolbridge.core.steps import Steps, stepwise
 
 PATH = "/responses"
 MIN_TOKENS = 16
@@ -36,9 +37,10 @@ _WRITTEN = frozenset({"namespaces", "tool_choice", "include"})
 _RETENTIONS: dict[Json, Retention] = {"none": "none", "short": "short", "long": "long"}
 
 
-def encode_request(request: Request, target: Target) -> Outgoing:
+@stepwise
+def encode_request(request: Request, target: Target) -> Steps[Outgoing]:
     """Return the path, the body and the losses of a request."""
-    return _RequestEncoder(request, target).encode()
+    return (yield from _RequestEncoder(request, target).encode())
 
 
 class _RequestEncoder:
@@ -49,9 +51,9 @@ class _RequestEncoder:
         self._body: JsonObject = {"model": target.model or request.model}
         self._losses: list[Loss] = []
 
-    def encode(self) -> Outgoing:
+    def encode(self) -> Steps[Outgoing]:
         request, body = self._request, self._body
-        self._converse()
+        yield from self._converse()
         self._limit()
         reasoning = encode_thinking(request, self._target, self._quirks, self._lose)
         self._sample(accepted=accepts_sampling(reasoning, self._quirks))
@@ -74,9 +76,9 @@ class _RequestEncoder:
     def _lose_minor(self, what: str, why: str) -> None:
         self._losses.append(Loss(what, why, minor=True))
 
-    def _converse(self) -> None:
+    def _converse(self) -> Steps[None]:
         turns = TurnEncoder(self._request, self._target, self._quirks)
-        instructions, items = turns.encode()
+        instructions, items = yield from turns.encode()
         self._losses += turns.losses
         if self._needs_json_prompt():
             prompt: JsonObject = {"type": "message", "role": "developer", "content": JSON_PROMPT}

@@ -42,6 +42,7 @@ from toolbridge.core.messages import (
 )
 from toolbridge.core.server_tools import ServerCall, ServerPart, ServerResult
 from toolbridge.core.source import own_words
+from toolbridge.core.steps import Steps
 
 _ROLES: dict[Role, str] = {"system": "developer", "user": "user", "assistant": "assistant"}
 
@@ -69,11 +70,12 @@ class TurnEncoder(ContentEncoder):
         self._item = ""
         """The path of the client's message whose parts are being written."""
 
-    def encode(self) -> tuple[str, list[Json]]:
+    def encode(self) -> Steps[tuple[str, list[Json]]]:
         """Return `instructions` and the items of `input`."""
         instructions = self._system()
         for number, turn in enumerate(self._request.turns):
             self._turn(turn, f"turns.{number}.content")
+            yield
         return instructions, self._items
 
     def _system(self) -> str:

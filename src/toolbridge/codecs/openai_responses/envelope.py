@@ -14,6 +14,7 @@ from toolbridge.codecs.openai_responses.usage import encode_tool_usage, encode_u
 from toolbridge.core.codec import AnswerContext, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Problem, Request, StopReason
+from toolbridge.core.steps import finish
 from toolbridge.core.usage import Usage
 
 _ECHOED: JsonObject = {
@@ -85,7 +86,7 @@ def _echo(request: Request) -> JsonObject:
     """Return the settings of the request as a response repeats them."""
     quirks = Quirks()
     extra = request.extra if request.origin == ORIGIN else {}
-    instructions, _ = TurnEncoder(_opening(request), Target(), quirks).encode()
+    instructions, _ = finish(TurnEncoder(_opening(request), Target(), quirks).encode())
     plain: JsonObject = {"type": "text"}
     format = plain if request.output is None else encode_format(request.output)
     given = extra.get("text")

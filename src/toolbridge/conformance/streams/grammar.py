@@ -34,7 +34,7 @@ LAST = frozenset(
 CODES = LAST | {
     "frame_too_large", "frame_too_deep", "arguments_too_large", "nested_frame", "duplicate_id",
     "unexpected_end", "unclosed_frame", "frame_timeout", "unknown_schema", "unknown_tool",
-    "invalid_arguments", "schema_repair_failed", "tool_timeout", "tool_failed",
+    "invalid_arguments", "invalid_result", "schema_repair_failed", "tool_timeout", "tool_failed",
     "too_many_tool_calls",
 }  # fmt: skip
 SENTINEL = re.compile(

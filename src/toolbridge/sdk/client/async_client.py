@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self, TypeVar, Unpack, overload
 from weakref import WeakSet
 
-from toolbridge import config as configuration
+from toolbridge import config_file
 from toolbridge.config import Config
 from toolbridge.core.embeddings import EmbeddingRequest, Embeddings
 from toolbridge.core.errors import SchemaMismatch
@@ -33,7 +33,7 @@ class AsyncClient:
     ) -> None:
         if not isinstance(config, Config):
             path = None if config is None else Path(config)
-            config = configuration.load(path, env=env)
+            config = config_file.load(path, env=env)
         self._answers = Answers(config, env)
         self._streams: WeakSet[AsyncStream] = WeakSet()
         self._closed = False

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing
 from typing import Self, Unpack
 
-from toolbridge import config as configuration
+from toolbridge import config_file
 from toolbridge.config import Config
 from toolbridge.core.messages import Message
 from toolbridge.sdk.client.async_client import AsyncClient
@@ -41,7 +41,7 @@ def stream(model: str, context: Context, **options: Unpack[PiOptions]) -> "PiStr
         given.attach(signal)
     options["signal"] = signal
     order = prepare(model, request, options)
-    return PiStream(order, signal, configuration.load() if client is None else client)
+    return PiStream(order, signal, config_file.load() if client is None else client)
 
 
 def complete(model: str, context: Context, **options: Unpack[PiOptions]) -> Message:

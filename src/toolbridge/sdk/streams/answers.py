@@ -20,8 +20,8 @@ from toolbridge.routing import Router
 from toolbridge.routing.attempts import AnswerAttempts, Batch
 from toolbridge.routing.embedding import embed
 from toolbridge.routing.failover import AnswerChain
-from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import pricing
+from toolbridge.routing.route import Route
 from toolbridge.routing.router import TokenCount
 from toolbridge.sdk.streams.options import PreparedAsk
 from toolbridge.sdk.streams.retention import keep

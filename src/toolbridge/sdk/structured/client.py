@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack, overload
 from weakref import finalize
 
-from toolbridge import config as configuration
+from toolbridge import config_file
 from toolbridge.config import Config
 from toolbridge.core.json import Json
 from toolbridge.sdk.streams.loop_thread import LoopClosed, LoopThread
@@ -214,4 +214,4 @@ def _line(ordered: PreparedStream, options: StreamOptions) -> Transport:
 def _config(given: Config | Path | str | None) -> Config:
     if isinstance(given, Config):
         return given
-    return configuration.load(None if given is None else Path(given), env=os.environ)
+    return config_file.load(None if given is None else Path(given), env=os.environ)

@@ -17,6 +17,7 @@ from tests.peers import Heard, Line, model_server, whole
 from tests.processes import gateway_process
 from tests.streams import chunk, read
 
+pytestmark = pytest.mark.operation
 PROVIDER_KEY = 'prov/ider+key"0123456789'
 GATEWAY_KEY = "gateway-key-abcdefgh"
 PROSE = "colourless green ideas"

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 from tests.processes import gateway_process
 
+pytestmark = pytest.mark.operation
 DEV_FULL = Path("/dev/full").exists()
 PROC = Path("/proc/self/fd").exists()
 ASK = {

@@ -5,7 +5,11 @@ import stat
 import subprocess
 import sys
 
+import pytest
+
 from toolbridge.cli import state
+
+pytestmark = pytest.mark.operation
 
 
 def toolbridge(env: dict[str, str], *words: str) -> subprocess.CompletedProcess:

@@ -1,0 +1,110 @@
+"""The stages of an answer between decoder and encoder, joined as one.
+
+`translate.answer_stages` chooses them for a request; the router feeds them with the events of its
+provider.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from toolbridge.core import events as ev
+from toolbridge.core.ids import SeenIds
+from toolbridge.core.stage import Stage, StageChain
+from toolbridge.dialects.gate import ThoughtGate
+from toolbridge.healing import Healer
+from toolbridge.policy.stops import StopScanner
+
+
+class AnswerStages:
+    """The stages of one answer between decoder and encoder."""
+
+    def __init__(
+        self, stages: Sequence[Stage[ev.Event, ev.Event]], stops: Sequence[str], *, id: str = ""
+    ) -> None:
+        self._id = id
+        """The id of the answer. Claude Code merges turns with the same id, and servers repeat ids."""
+        self.seen: SeenIds | None = None
+        """Set where client and provider have the same API: an id that is new is kept."""
+        self._scanner = StopScanner(stops) if stops else None
+        self._chain = StageChain([*stages, self._scanner] if self._scanner else stages)
+        only = stages[0] if len(stages) == 1 and self._scanner is None else None
+        self._gate = only if isinstance(only, ThoughtGate) else None
+        """The only stage, where that is a `ThoughtGate`: once open, it passes everything."""
+        self.done = False
+        """Whether the answer has ended at a stop sequence, so that the upstream need not be read."""
+        last = stages[-1] if stages else None
+        self._healer = last if isinstance(last, Healer) else None
+        self.on_finish: Callable[[ev.Finished, bool], None] | None = None
+        """Called with the end of a complete answer, and whether a call in it stayed invalid."""
+
+    def feed(self, event: ev.Event, /) -> list[ev.Event]:
+        return self.feed_all([event])
+
+    def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
+        """Feed the events of one delivery; return the events that they complete."""
+        if self._gate is None:
+            events = self._chain.feed_all(events)
+        elif not self._gate.open:
+            events = self._gate.feed_all(events)
+        if self._scanner is not None:
+            self.done = self._scanner.done
+        if events and self.on_finish and isinstance(end := events[-1], ev.Finished):
+            self.on_finish(end, self._healer is not None and self._healer.broken)
+        if events and isinstance(events[0], ev.Started):
+            return self._identified(events[0], events[1:])
+        return events
+
+    def close(self) -> list[ev.Event]:
+        return self._chain.close()
+
+    def _identified(self, first: ev.Started, rest: list[ev.Event]) -> list[ev.Event]:
+        """Return the first events of the answer with its own id."""
+        if not self._id:
+            return [first, *rest]
+        if self.seen is not None and first.id and self.seen.is_new(first.id):
+            self._id = first.id
+        return [msgspec.structs.replace(first, id=self._id), *rest]
+
+
+class EveryChoice:
+    """Passes each of several answers to one request through its own stages."""
+
+    def __init__(self, stages_of: Callable[[int], Stage[ev.Event, ev.Event]]) -> None:
+        self._stages_of = stages_of
+        self._main = stages_of(0)
+        self._others: dict[int, Stage[ev.Event, ev.Event]] = {}
+
+    def feed(self, event: ev.Event, /) -> list[ev.Event]:
+        if isinstance(event, ev.Alternative):
+            return self._feed_other(event)
+        return self._main.feed(event)
+
+    def close(self) -> list[ev.Event]:
+        return self._main.close()
+
+    def _feed_other(self, event: ev.Alternative) -> list[ev.Event]:
+        choice = event.choice
+        if choice not in self._others:
+            self._others[choice] = self._stages_of(choice)
+        return [ev.Alternative(choice, one) for one in self._others[choice].feed(event.event)]
+
+
+class Renamer:
+    """A stage that restores the client's names of tools in calls."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+
+    def feed(self, event: ev.Event, /) -> list[ev.Event]:
+        match event:
+            case ev.CallStart(index, id, name):
+                return [ev.CallStart(index, id, self._names.get(name, name))]
+            case ev.CallEnd(index, call):
+                name = self._names.get(call.name, call.name)
+                return [ev.CallEnd(index, msgspec.structs.replace(call, name=name))]
+            case _:
+                return [event]
+
+    def close(self) -> list[ev.Event]:
+        return []
