@@ -147,6 +147,8 @@ def test_runs_are_listed_shown_and_told_again(home, capsys):
         (2, 1, 0),
     ]
     assert all(row["ms"] > 0 and row["finished"] for row in rows)
+    assert [row["model"] for row in rows] == ["demo/toolbridge-demo"] * 2
+    assert "demo/toolbridge-demo" in newest
 
     id = rows[1]["id"]
     assert main(["show", id]) == 0
@@ -164,6 +166,18 @@ def test_runs_are_listed_shown_and_told_again(home, capsys):
     ]
     assert main(["replay", "last"]) == 0
     assert "done" in capsys.readouterr().out
+
+
+def test_a_run_without_metrics_is_listed_as_running(home, capsys):
+    folder = home / "state" / "toolbridge" / "runs" / "run_00000000000000aa"
+    folder.mkdir(parents=True)
+    (folder / "frames.ndjson").write_text(json.dumps(FRAMES[0]))
+    assert main(["runs"]) == 0
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.split()[3:] == ["running", "0", "0", "0"]
+    assert main(["runs", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["model"], row["ms"], row["finished"], row["prompt"]) == ("", None, False, "")
 
 
 def test_a_replay_keeps_the_pace_of_its_run(home, capsys):

@@ -4,7 +4,7 @@ import pytest
 from tests.tables import every_row
 
 from toolbridge.core import errors
-from toolbridge.core.errors import KINDS, ToolbridgeError, error_of, status_of
+from toolbridge.core.errors import KINDS, ToolbridgeError, error_of, name_provider, status_of
 from toolbridge.core.messages import Problem
 
 DRAWN = re.findall(r"── (\w+) +(\w+) +(\d{3}|its own status)$", errors.__doc__, re.MULTILINE)
@@ -60,3 +60,11 @@ def test_an_error_carries_all_that_it_was_told():
 )
 def test_only_a_rejection_keeps_the_upstreams_status(problem, status):
     assert status_of(problem) == status
+
+
+def test_a_problem_has_the_name_of_its_provider_once():
+    named = name_provider(Problem("overloaded", "try again"), "groq")
+    assert (named.provider, named.text) == ("groq", "groq: try again")
+    assert name_provider(named, "openai") is named  # the one that it came from
+    told = name_provider(Problem("overloaded", "groq is busy"), "groq")
+    assert (told.provider, told.text) == ("groq", "groq is busy")

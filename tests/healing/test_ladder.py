@@ -56,6 +56,19 @@ def test_an_escape_before_a_separator_does_not_end_a_string(value):
     assert heal(escaped, None).value == value
 
 
+@every_row(
+    ("text", "value", "step"),
+    [
+        ('{"tags": {"a", "b"}, "n": 1}', {"tags": ["a", "b"], "n": 1}, "set converted to a list"),
+        ('{"tags": {"a": 1, "b"}}', {"tags": {"a": 1}}, "key without a colon removed"),
+        ('{"a", "b"}', {}, "key without a colon removed"),
+    ],
+)
+def test_words_in_braces_are_a_set_where_a_value_can_stand(text, value, step):
+    healing = heal(text, None)
+    assert (healing.value, [found.what for found in healing.steps]) == (value, [step])
+
+
 @pytest.mark.parametrize(
     "case", [c for c in CASES if c.get("kind") == "name"], ids=lambda c: c["id"]
 )

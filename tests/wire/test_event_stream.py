@@ -124,3 +124,10 @@ def test_sizes_are_limited_before_the_bytes_arrive():
         read(message(b"", headers_length=MAX_HEADERS + 1)[:12])
     with pytest.raises(BrokenWire, match="not allowed"):
         read(message(b"", total=12)[:12])
+
+
+def test_a_message_may_be_as_long_as_the_limits():
+    reader = EventStreamReader(max_payload=10)
+    assert reader.feed(message(b"x" * 10)) == [EventMessage({}, b"x" * 10)]
+    longest = message(b"", headers_length=MAX_HEADERS, total=MAX_HEADERS + 16)
+    assert reader.feed(longest[:12]) == []  # the rest of it is awaited

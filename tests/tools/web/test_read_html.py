@@ -18,6 +18,12 @@ def text_of(page):
     return read_html(page, URL)[1]
 
 
+def test_rows_of_tables_that_are_too_deep_are_lines():
+    open_all, close_all = "<table><tr><td>" * 10, "</table></td></tr>" * 10
+    page = f"{open_all}a</td><td>b</td></tr><tr><td>c</td></tr>{close_all}after"
+    assert text_of(page) == "a\nb\nc\n\nafter"
+
+
 @every_row(
     ("page", "text"),
     [
