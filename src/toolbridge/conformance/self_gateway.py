@@ -116,7 +116,8 @@ def translation_config(url: str) -> Config:
 def stream_config(name: str, url: str) -> Config:
     """Return the configuration that cases call `name`, of a gateway whose model is at `url`."""
     streams = {
-        "short": StreamConfig(demo=True, tools=(STREAM_TOOLS,), grace=0.2, ping=0.05),
+        "short": StreamConfig(demo=True, tools=(STREAM_TOOLS,), grace=0.2),
+        "pinging": StreamConfig(demo=True, tools=(STREAM_TOOLS,), ping=0.05),
         "few": StreamConfig(demo=True, tools=(STREAM_TOOLS,), max_streams=1),
     }
     provider = ProviderConfig(api="openai_chat", url=f"{url}/v1", retries=0)

@@ -156,7 +156,7 @@ class StreamCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cuttings: tuple[str, ...] = CUTTINGS
     steady: bool = True
     """Whether every cutting gives the same events; false if timing decides how far a stream gets."""
-    gateway: Literal["", "short", "keyed", "few"] = ""
+    gateway: Literal["", "short", "pinging", "keyed", "few"] = ""
     """A gateway with another configuration, by its name in `self_gateway.stream_config`."""
     category: str = ""
 
