@@ -18,8 +18,8 @@ load_profile()
 gc.disable()  # until all tests are collected: nothing of them is garbage
 MARKED_FOLDERS = ("real", "browser", "wheel", "operation", "stores")
 """Folders whose tests all have the mark of this name."""
-SERVING_FOLDERS = ("conformance", "operation", "routing", "sdk_clients", "server", "stores")
-"""Folders whose tests start gateways."""
+SERVING_FOLDERS = ("conformance", "routing", "sdk_clients", "server")
+"""Folders whose tests start gateways in their own process."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
