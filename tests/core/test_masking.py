@@ -91,3 +91,19 @@ def test_a_masked_text_does_not_hold_a_long_key(text, keys):
 def test_an_error_is_told_without_what_it_quotes(text, expected):
     source = '{"content":"tell me all about colourless green ideas"}'
     assert without_quotes(text, source) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("prompt: [{'role': 'user', 'content': 'swordfish'}]", "prompt: [{'role': 'user', 'content': '…'}]"),
+        (r'in {\"content\": \"swordfish\"}', r'in {\"content\": \"…\"}'),
+        ("`swordfish` is refused", "`…` is refused"),
+        ("a swordfish is a fish", "a swordfish is a fish"),
+        ("there is no model 'swordfish-1'", "there is no model 'swordfish-1'"),
+        ("'user' is no role, 'm' no model", "'user' is no role, 'm' no model"),
+    ],
+)  # fmt: skip
+def test_a_short_text_of_the_request_is_a_quote_in_quotation_marks(text, expected):
+    source = '{"model":"m","messages":[{"role": "user", "content" : "swordfish"}]}'
+    assert without_quotes(text, source) == expected

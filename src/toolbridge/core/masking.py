@@ -14,7 +14,13 @@ MASK = "[redacted]"
 SHORTEST = 8
 """The shortest secret that is searched for, in characters."""
 QUOTE = 20
-"""How many characters an error must share with a request to count as a quote."""
+"""How many characters an error must share with a request to count as a quote; fewer in quotation
+marks, if they are a whole text of the request."""
+_TEXTS = re.compile(
+    r'"(?:content|text|prompt|input|system|instructions|query)"\s*:\s*'
+    rf'"((?:[^"\\]|\\.){{3,{QUOTE}}})"'
+)
+"""The short texts of a request."""
 _WORD = re.compile(r"\w+")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _URL_SAFE = str.maketrans("+/", "-_")
@@ -25,6 +31,8 @@ def without_quotes(text: str, source: str) -> str:
 
     An upstream's error may repeat the prompt that it rejects. A quote begins with a word.
     """
+    for short in dict.fromkeys(found[1] for found in _TEXTS.finditer(source)):
+        text = re.sub(rf"""(?<=["'`]){re.escape(short)}(?=["'`\\])""", "…", text)
     parts: list[str] = []
     at = 0
     for word in _WORD.finditer(text):
