@@ -25,7 +25,8 @@ def body(api: str, tool: dict, **fields) -> dict:
         case "openai_responses":
             found = {"model": "m", "input": "hi", "tools": [tool]}
         case "openai_chat":
-            tools = {"tools": [tool]} if "type" in tool else {"web_search_options": tool}
+            is_entry = isinstance(tool, dict) and "type" in tool
+            tools = {"tools": [tool]} if is_entry else {"web_search_options": tool}
             found = {"model": "m", "messages": [user], **tools}
         case _:
             found = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}], "tools": [tool]}
@@ -120,6 +121,11 @@ WRONG = [
         "tools.0.require_approval.never",
     ),
     ("openai_chat", {"search_context_size": 3}, "web_search_options.search_context_size"),
+    ("openai_chat", "x", "web_search_options"),
+    ("openai_chat", [], "web_search_options"),
+    ("gemini", {"urlContext": "x"}, "tools.0.urlContext"),
+    ("gemini", {"codeExecution": 5}, "tools.0.codeExecution"),
+    ("gemini", {"googleSearch": {"timeRangeFilter": "x"}}, "tools.0.googleSearch.timeRangeFilter"),
     (
         "openai_chat",
         {"filters": {"allowed_domains": "a.b"}},

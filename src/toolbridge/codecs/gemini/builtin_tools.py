@@ -13,13 +13,16 @@ from toolbridge.core.server_tools import McpConnection, ServerTool
 
 MCP = "mcpServers"
 _SEARCHES = frozenset({"googleSearch", "googleSearchRetrieval", "enterpriseWebSearch"})
+_OBJECTS = _SEARCHES | {"urlContext", "codeExecution"}
 
 
 def check_server_tool(key: str, value: Json, where: str) -> None:
     """Raise unless the fields that limit a built-in tool can be read."""
-    if key in _SEARCHES:
+    if key in _OBJECTS:
         check_object(value, where)
-        check_domain_list(value if isinstance(value, dict) else {}, "excludeDomains", where)
+    if key in _SEARCHES and isinstance(value, dict):
+        check_domain_list(value, "excludeDomains", where)
+        check_object(value.get("timeRangeFilter"), f"{where}.timeRangeFilter")
 
 
 def decode_server_tool(key: str, value: Json) -> ServerTool | None:

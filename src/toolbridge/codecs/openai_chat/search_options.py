@@ -22,6 +22,7 @@ _OPENROUTER = "openrouter:web_search"
 
 def decode_options(options: Json, names: set[str]) -> tuple[Tool, ...]:
     """Return the tool that `web_search_options` stands for; `names` are those of the other tools."""
+    check_object(options, OPTIONS)
     if not isinstance(options, dict):
         return ()
     _check(options)
