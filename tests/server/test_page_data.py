@@ -542,7 +542,8 @@ async def test_usage_without_a_ledger_says_so():
 async def test_a_provider_shows_its_breaker_latency_and_failures(state):
     async def answer(heard: Heard, line: Line) -> None:
         if heard.json["model"] == "bad":
-            await whole(line, {"error": {"message": f"no capacity {SECRET}"}}, 529)
+            (asked,) = heard.json["messages"]
+            await whole(line, {"error": {"message": f"no capacity {SECRET} for {asked}"}}, 529)
             return
         message = {"role": "assistant", "content": "Hi"}
         await whole(line, {"choices": [{"message": message, "finish_reason": "stop"}]})
@@ -552,8 +553,9 @@ async def test_a_provider_shows_its_breaker_latency_and_failures(state):
         async with gateway(config, {"XDG_STATE_HOME": str(state)}) as (url, _):
             own, alice = "key-of-the-house", await create("alice")
             await ask(url, own, model="there/big")
+            prompt = [{"role": "user", "content": "swordfish"}]
             for _ in range(5):
-                await ask(url, own, model="there/bad")
+                await ask(url, own, model="there/bad", messages=prompt)
             (found,) = (await get(url, "/v1/providers", own))["providers"]
             (restricted,) = (await get(url, "/v1/providers", alice))["providers"]
     assert (found["name"], found["api"], found["breaker"]) == ("there", "openai_chat", "open")
@@ -563,6 +565,7 @@ async def test_a_provider_shows_its_breaker_latency_and_failures(state):
     assert len(found["failures"]) == 5
     assert "no capacity" in found["failures"][0]["text"]
     assert SECRET not in json.dumps(found)
+    assert "swordfish" not in json.dumps(found)
     assert restricted["requests"] == 0
     assert {failure["text"] for failure in restricted["failures"]} == {""}
 

@@ -10,6 +10,7 @@ from statistics import quantiles
 from typing import TYPE_CHECKING
 
 from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.masking import without_quotes
 from toolbridge.routing.provider_health import HealthReport
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_log import Entry
@@ -82,20 +83,24 @@ def _spread(values: Sequence[float]) -> Json:
 
 
 def _failures(app: "App", name: str, *, texts: bool) -> list[Json]:
-    """Return the last failures of a provider; an error may quote a request, so only with `texts`."""
+    """Return the last failures of a provider, without what their texts quote from a request.
+
+    A quote of another form may remain, so that texts are shown only with `texts`.
+    """
     found: list[Json] = []
     for kept in app.gateway.kept_requests.newest():
         for attempt in reversed(kept.trace.attempts):
             if attempt.problem is None or attempt.route.provider != name:
                 continue
             problem = attempt.problem
+            text = without_quotes(problem.text[:_LONGEST], kept.body.decode("utf-8", "replace"))
             found.append(
                 {
                     "at": kept.entry.at + attempt.at,
                     "kind": problem.kind,
                     "status": problem.status,
                     "model": attempt.route.target.model,
-                    "text": problem.text[:_LONGEST] if texts else "",
+                    "text": text if texts else "",
                     "request": kept.id if texts else "",
                 }
             )
