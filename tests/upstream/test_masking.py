@@ -1,6 +1,7 @@
 """A provider's key is replaced wherever the provider repeats it, and nothing else is."""
 
 import json
+from base64 import b64encode
 from itertools import pairwise
 
 import pytest
@@ -67,3 +68,12 @@ def test_a_key_that_json_escapes_is_replaced(written):
     mask = KeyMask([ODD])
     out = b"".join(mask.feed(bytes([byte])) for byte in f'{{"echo":{written}}}'.encode())
     assert out + mask.close() == b'{"echo":"[key]"}'
+
+
+@pytest.mark.parametrize("key", [KEY, ODD, KEY + "2", KEY + "23"])
+def test_a_key_in_base64_is_replaced_at_every_cut(key):
+    data = f"wrong login {b64encode(key.encode()).decode()}!".encode()
+    for at in range(len(data)):
+        mask = KeyMask([key])
+        masked = mask.feed(data[:at]) + mask.feed(data[at:]) + mask.close()
+        assert masked.replace(b"=", b"") == b"wrong login [key]!"

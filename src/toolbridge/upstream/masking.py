@@ -5,6 +5,7 @@ or a log, so `upstream/http.py` passes every response through a `KeyMask` first.
 """
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
@@ -44,8 +45,9 @@ def _secrets_of(headers: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """Yield `secret` itself, and its escaped forms in the JSON of several encoders."""
+    """Yield `secret` itself, its base64, and its escaped forms in the JSON of several encoders."""
     yield secret
+    yield b64encode(secret.encode()).decode().rstrip("=")
     if any(char in _ESCAPED for char in secret):
         yield from (secret.translate(table) for table in _ENCODERS)
 
