@@ -287,9 +287,8 @@ class Gateway:
                         chain.push_to(push if turn.exchange.may_push else None)
                     last = batch[-1] if batch else last
                     fold.feed_all(batch)
-                    if batch and isinstance(
-                        last, ev.Finished
-                    ):  # store it before the client can refer to it
+                    if batch and isinstance(last, ev.Finished):
+                        # Store it before the client can refer to it.
                         shown = _as_shown(fold.message, encoder)
                         await self._keep(turn, shown, chain.maker)
                     if isinstance(last, ev.Failed) and chain.aborts:
