@@ -30,6 +30,7 @@ from toolbridge.server.lifecycle import Lifecycle
 from toolbridge.server.metrics import Metrics, configured_models
 from toolbridge.server.recent_requests import RecentRequests
 from toolbridge.server.request_log import Entry, RequestLog
+from toolbridge.server.turn_end import TurnEnd
 from toolbridge.store import private_files
 from toolbridge.store.budgets import Reservation
 from toolbridge.store.ledger_journal import FOLDER
@@ -68,6 +69,7 @@ class App:
         self._request_log = RequestLog(config.log, redactor=self.gateway.redactor)
         self.ledger = self.gateway.charges.journal = _ledger(config, self.gateway)
         self.ledger_reads = asyncio.Semaphore(_LEDGER_READS)
+        self._turn_end = TurnEnd(self._flush)
         self._telemetry = _telemetry(config, self.gateway)
         self._ids = Ids(os.urandom(16))
         self._stack = AsyncExitStack()
@@ -219,6 +221,19 @@ class App:
             self._request_log.write(entry.line(status))
         if entry.on_end is not None:
             entry.on_end(status)
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        """Write at the end of the turn, together with other requests if there are any."""
+        if self.in_flight:
+            self._turn_end.soon()
+        else:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Write what the requests of a turn have recorded, with one system call for all."""
+        if self.ledger is not None:
+            self.ledger.flush()
 
     def record_call(self, entry: Entry, status: int, *, inner: bool = True) -> None:
         """Add a request to a model to the metrics of its key, to the recent ones and to the ledger.
@@ -232,6 +247,8 @@ class App:
             self.ledger.add(row)
         if self._telemetry is not None:
             self._telemetry.record(entry, status)
+        if inner:
+            self._flush_soon()
 
 
 def _ledger(config: Config, gateway: Gateway) -> LedgerWriter | None:

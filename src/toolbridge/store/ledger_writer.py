@@ -100,19 +100,30 @@ class LedgerWriter:
         return row
 
     def add(self, row: LedgerRow) -> None:
-        """Put a row into the journal and the queue; never wait for the ledger and never raise."""
+        """Put a row into the journal and the queue; never wait for the ledger and never raise.
+
+        The journal has it after `flush`, or with the next row that is noted.
+        """
         row = self._safe(row)
         with self._lock:
-            full = len(self._rows) >= self._most
-            kept = self._journal is not None and self._journal.note(JournalLine(row), leave=full)
-            if full:
+            if len(self._rows) >= self._most:
+                kept = self._journal is not None and self._journal.note(
+                    JournalLine(row), leave=True
+                )
                 self.dropped += not kept
                 return
+            if self._journal is not None:
+                self._journal.add(JournalLine(row))
             self._rows.append(row)
             if len(self._rows) == 1:
                 self._changed.notify()
         if self._thread is None:
             self._begin()
+
+    def flush(self) -> None:
+        """Let the journal have all rows."""
+        if self._journal is not None:
+            self._journal.flush()
 
     def _begin(self) -> None:
         if self._thread is None:
@@ -168,6 +179,7 @@ class LedgerWriter:
                 text = f"the ledger cannot be written: {error}; rows wait in {where}"
                 worker_notices.report("ledger", text, fault=True)
             self._trouble = str(error)
+            self.flush()
             return False
         if self._trouble:
             text = f"the ledger is written again; {self.dropped} rows were dropped"
