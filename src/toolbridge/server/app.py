@@ -31,7 +31,7 @@ from toolbridge.server.metrics import Metrics, configured_models
 from toolbridge.server.recent_requests import RecentRequests
 from toolbridge.server.request_log import Entry, RequestLog
 from toolbridge.server.turn_end import TurnEnd
-from toolbridge.store import private_files
+from toolbridge.store import log_output, private_files
 from toolbridge.store.budgets import Reservation
 from toolbridge.store.ledger_journal import FOLDER
 from toolbridge.store.ledger_writer import LedgerWriter, SettleDead
@@ -138,6 +138,7 @@ class App:
 
     async def stop(self) -> None:
         await self._stack.aclose()
+        log_output.flush()
         if self.ledger is not None:
             await asyncio.to_thread(self.ledger.close)
         if self._telemetry is not None:
@@ -231,9 +232,10 @@ class App:
             self._flush()
 
     def _flush(self) -> None:
-        """Write what the requests of a turn have recorded, with one system call for all."""
+        """Write what the requests of a turn have recorded: one write to each file for all of them."""
         if self.ledger is not None:
             self.ledger.flush()
+        log_output.flush()
 
     def record_call(self, entry: Entry, status: int, *, inner: bool = True) -> None:
         """Add a request to a model to the metrics of its key, to the recent ones and to the ledger.

@@ -232,7 +232,7 @@ class RequestLog:
         if not self.writes or self._out is None:
             return
         if self._style == "json" and self._is_plain(line):
-            self._out.write_bytes(dump_bytes(line) + b"\n")
+            self._out.add(dump_bytes(line) + b"\n")
             return
         bounded: dict[str, Json] = {name: _bounded(value) for name, value in line.items()}
         text = self._redactor.text(_pretty(bounded) if self._style == "pretty" else dumps(bounded))
