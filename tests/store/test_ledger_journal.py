@@ -178,6 +178,41 @@ async def test_rows_without_room_in_memory_wait_in_the_journal(
     assert "0 rows were dropped" in capsys.readouterr().err
 
 
+def test_a_reader_does_not_wait_for_the_next_batch(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger_writer, "_DELAY", 600.0)
+    writer = LedgerWriter(lambda: SqliteLedger(tmp_path / "l"), 10_000_000)
+    writer.catch_up()
+    for n in range(100):
+        writer.add(LedgerRow(str(n), float(n)))
+    writer.catch_up(60.0)
+    assert len(rows_of(tmp_path / "l")) == 100
+    writer.close()
+
+
+def test_a_reader_does_not_wait_for_a_ledger_that_is_away(tmp_path):
+    ledger = AwayLedger(tmp_path / "l")
+    writer = LedgerWriter(lambda: ledger, 10_000_000)
+    writer.add(LedgerRow("a", 1.0))
+    writer.catch_up(600.0)
+    assert ledger.tries
+    writer.add(LedgerRow("b", 1.0))
+    writer.catch_up(600.0)
+    ledger.away = False
+    writer.close(20.0)
+    assert set(rows_of(tmp_path / "l")) == {"a", "b"}
+
+
+def test_more_rows_than_one_statement_has_are_in_the_ledger_once(tmp_path):
+    ledger = SqliteLedger(tmp_path / "l")
+    for count in (1, 41, 42, 83):
+        ledger.append(
+            [LedgerRow(str(n), float(n), routes=("a/b",) * (n % 3)) for n in range(count)]
+        )
+        assert len(ledger.rows(RowQuery(1000))) == count
+    assert ledger.rows(RowQuery(1, id="5")) == [LedgerRow("5", 5.0, routes=("a/b", "a/b"))]
+    ledger.close()
+
+
 def test_rows_that_cannot_be_written_at_the_end_are_written_by_the_next_process(
     tmp_path, folder, monkeypatch, capsys
 ):
