@@ -9,6 +9,7 @@ from collections.abc import Hashable
 
 from toolbridge.core import events as ev
 from toolbridge.core.fold import finished
+from toolbridge.core.growing_text import MOST_PIECES, GrowingText
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject, maybe_object, replace_lone_surrogates
 from toolbridge.core.messages import (
@@ -37,20 +38,11 @@ _DELTAS: dict[str, type[ev.TextDelta | ev.ThinkingDelta | ev.CallDelta]] = {
 }
 
 
-class _Block:
-    __slots__ = (
-        "citations",
-        "delta",
-        "id",
-        "index",
-        "kind",
-        "name",
-        "opaque",
-        "pieces",
-        "surrogate",
-    )
+class _Block(GrowingText):
+    __slots__ = ("citations", "delta", "id", "index", "kind", "name", "opaque", "surrogate")
 
     def __init__(self, kind: str, index: int, id: str = "", name: str = "") -> None:
+        super().__init__()
         self.kind = kind
         self.index = index
         self.id = id
@@ -58,7 +50,6 @@ class _Block:
         self.opaque: list[Opaque] = []
         self.citations: list[JsonObject] = []
         self.delta = _DELTAS[kind]
-        self.pieces: list[str] = []
         self.surrogate = ""
         """A high surrogate whose low surrogate has not arrived yet."""
 
@@ -73,7 +64,7 @@ class Draft:
     def __init__(self, ids: Ids | None = None) -> None:
         self._ids = ids or Ids()
         self._usage = Usage()
-        self._texts: list[list[str]] = []
+        self._texts: list[GrowingText] = []
         self._open: dict[Hashable, _Block] = {}
         self._next = 0
         self._called: set[str] = set()
@@ -85,7 +76,7 @@ class Draft:
     @property
     def texts(self) -> list[str]:
         """The text of every text block so far, in their order."""
-        return ["".join(pieces) for pieces in self._texts]
+        return [written.text for written in self._texts]
 
     @property
     def empty(self) -> bool:
@@ -114,7 +105,10 @@ class Draft:
             and piece.isascii()
             and piece
         ):
-            block.pieces.append(piece)
+            pieces = block.pieces
+            pieces.append(piece)
+            if len(pieces) > MOST_PIECES:
+                block.join()
             return [ev.TextDelta(block.index, piece)]
         return self._write("text", piece, key)
 
@@ -178,7 +172,7 @@ class Draft:
         return self._close(block)
 
     def _close(self, block: _Block) -> list[ev.Event]:
-        written = "".join(block.pieces)
+        written = block.text
         opaque = tuple(block.opaque)
         if block.kind == "text":
             part = Text(written, citations=tuple(block.citations), opaque=opaque)
@@ -262,6 +256,8 @@ class Draft:
 
     def _delta(self, block: _Block, piece: str) -> list[ev.Event]:
         block.pieces.append(piece)
+        if len(block.pieces) > MOST_PIECES:
+            block.join()
         return [block.delta(block.index, piece)]
 
     def _begin(self, kind: str, key: Hashable, id: str = "", name: str = "") -> list[ev.Event]:
@@ -270,7 +266,7 @@ class Draft:
         self._next += 1
         block = self._open[key] = _Block(kind, index, id, name)
         if kind == "text":
-            self._texts.append(block.pieces)
+            self._texts.append(block)
             return [*events, ev.TextStart(index)]
         if kind == "thinking":
             return [*events, ev.ThinkingStart(index, name)]

@@ -73,7 +73,7 @@ class App:
         self._telemetry = _telemetry(config, self.gateway)
         self._ids = Ids(os.urandom(16))
         self._stack = AsyncExitStack()
-        self.in_flight: dict[asyncio.Task[object], Entry] = {}
+        self.in_flight: dict[IncomingRequest, Entry] = {}
         """The tasks and entries of authenticated requests; `http.max_requests` limits their number."""
         self.recent_requests = RecentRequests()
         self.watchers: set[str] = set()
@@ -184,8 +184,8 @@ class App:
         entry.fields["url.path"] = exchange.path
         return entry
 
-    def admit(self, entry: Entry) -> None:
-        """Count this task as a concurrent request; raise `RateLimited` above the limit.
+    def admit(self, request: IncomingRequest, entry: Entry) -> None:
+        """Count a concurrent request until `release`; raise `RateLimited` above the limit.
 
         Call it after the key check, so that unauthenticated requests cannot use up the limit.
         """
@@ -196,17 +196,11 @@ class App:
                 "try again in a moment",
                 retry_after=1.0,
             )
-        self.count(entry)
+        self.in_flight[request] = entry
 
-    def count(self, entry: Entry) -> None:
-        """Count this task as a concurrent request, which was admitted before."""
-        if (task := asyncio.current_task()) is not None:
-            self.in_flight[task] = entry
-
-    def release(self) -> None:
-        """Stop counting this task."""
-        if (task := asyncio.current_task()) is not None:
-            self.in_flight.pop(task, None)
+    def release(self, request: IncomingRequest) -> None:
+        """Stop counting a request, if it is counted."""
+        self.in_flight.pop(request, None)
 
     def record(self, entry: Entry, status: int) -> None:
         """Add a finished request to the metrics and to the request log."""
