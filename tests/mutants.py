@@ -1,6 +1,7 @@
 """Change random lines of the product and count how many changes the tests notice.
 
-`python -m tests.mutants [--count 60] [--seed 1] [--jobs 2] [PACKAGE …]` prints one line per mutant.
+`python -m tests.mutants [--count 60] [--seed 1] [--jobs 2] [PACKAGE …]` prints one line per mutant;
+`--seconds` is the time for each, 240 by default: give more on a machine that does other work.
 First the whole suite runs once without a mutant and records which tests call which function
 (`tests/function_callers.py`); `--callers FILE` keeps the record there for further samples.
 The tests of a mutant are those that call its function, wherever they are, at most 300: first those
@@ -38,7 +39,7 @@ from tests.break_rows import PACKAGE, ROOT, copies
 from tests.mutant_forks import Answer, Order
 
 SECONDS = 240
-"""No further test of a mutant is started after this time."""
+"""No further test of a mutant is started after this time, unless `--seconds` has another."""
 TEST_SECONDS = 120
 """The longest that a test may take, on a machine that does other work as well."""
 MOST_CALLERS = 300
@@ -208,9 +209,11 @@ def _exists(tree: Path, test: str) -> bool:
 class Tester:
     """Runs the tests of mutants in one copy of the tree."""
 
-    def __init__(self, tree: Path, callers: Callers) -> None:
+    def __init__(self, tree: Path, callers: Callers, seconds: float = SECONDS) -> None:
+        """No further test of a mutant is started after `seconds`."""
         self._tree = tree
         self._callers = callers
+        self._seconds = seconds
         orders, self._orders = os.pipe()
         self._answers, answers = os.pipe()
         self._lines = os.fdopen(self._answers, "rb")
@@ -257,7 +260,7 @@ class Tester:
         at_import = not mutant.function or "" in self._callers.get(mutant.key, [])
         answer = Answer("passed")
         passed: list[str] = []
-        until = time.monotonic() + SECONDS
+        until = time.monotonic() + self._seconds
         for tests in (calling, marked) if at_import else (calling, package, marked):
             answer = self._order(tests, passed, mutant, seconds=until - time.monotonic())
             if answer.end != "passed" or time.monotonic() > until:
@@ -273,8 +276,9 @@ class Tester:
         passed: Sequence[str] = (),
         mutant: Mutant | None = None,
         *,
-        seconds: float = SECONDS,
+        seconds: float | None = None,
     ) -> Answer:
+        seconds = self._seconds if seconds is None else seconds
         file = "" if mutant is None else mutant.file.as_posix()
         order = Order(tests, [*passed], TEST_SECONDS, seconds, file)
         os.write(self._orders, msgspec.json.encode(order) + b"\n")
@@ -286,7 +290,8 @@ class Tester:
         """Run `tests` in a process of their own, which imports the changed file anew."""
         limit = ["-o", f"timeout={TEST_SECONDS}"]
         try:
-            end = _pytest(self._tree, "-x", "--tb=line", "-rfE", *limit, *tests, seconds=SECONDS)
+            plain = ["-x", "--tb=line", "-rfE", *limit]
+            end = _pytest(self._tree, *plain, *tests, seconds=self._seconds)
         except subprocess.TimeoutExpired:
             return Answer("passed")  # as far as is known
         if end.returncode in {0, pytest.ExitCode.NO_TESTS_COLLECTED}:
@@ -335,6 +340,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for each mutant")
     parser.add_argument("--callers", type=Path, help="file of the record; written if it is absent")
     args = parser.parse_args()
     chosen = choose(args.packages, args.count, args.seed)
@@ -353,7 +359,7 @@ def main() -> int:
     with copies(args.jobs) as trees, ExitStack() as stack:
         callers = read_callers(trees[0], args.jobs, args.callers)
         for tree in trees:
-            free.put(stack.enter_context(closing(Tester(tree, callers))))
+            free.put(stack.enter_context(closing(Tester(tree, callers, args.seconds))))
         with ThreadPoolExecutor(args.jobs) as pool:
             ends = Counter(pool.map(one, chosen))
     print(
