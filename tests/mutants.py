@@ -10,7 +10,8 @@ tests of its package run, because some start the product in a process that the r
 For a few packages that includes tests which `make test` leaves out: `MARKED`.
 They run in forks of a process that has collected the suite (`tests/mutant_forks.py`). If the function
 is also called at import, the tests of the package run in a process of their own.
-A mutant is noticed by a test that fails twice or hangs with it and passes without it.
+A mutant is noticed by a test that fails twice or hangs with it and passes without it; a failure
+by chance shows nothing.
 A survivor is either a gap in the tests or a change without effect; each deserves a look.
 The command works on copies of the tree (`tests/break_rows.py`), never on the tree itself.
 """
@@ -27,7 +28,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
@@ -44,6 +45,8 @@ TEST_SECONDS = 120
 """The longest that a test may take, on a machine that does other work as well."""
 MOST_CALLERS = 300
 """The most tests that are chosen because they call the function of a mutant."""
+MOST_CHANCES = 3
+"""After so many failures that show nothing, it is unclear whether a mutant is noticed."""
 MARKED = {
     "store": ["tests/stores"],
     "cli": ["tests/operation"],
@@ -237,35 +240,43 @@ class Tester:
     def outcome_of(self, mutant: Mutant) -> Outcome:
         """Apply `mutant` to the copy, run its tests until one fails, and restore the file.
 
-        The test that failed must fail again, and pass without the mutant; otherwise it shows nothing.
+        The test that failed must fail again, and pass without the mutant; otherwise it shows
+        nothing, and the tests after it run.
         """
         if not self._collected:  # without a mutant, because that imports the product
             self._collected = self._order([]).end == "passed"
+        begun: list[str] = []
+        until = time.monotonic() + self._seconds
+        for _ in range(MOST_CHANCES):
+            with self._applied(mutant):
+                answer = self._run(mutant, begun, until)
+                if answer.end == "passed":
+                    return "SURVIVED"
+                is_chance = answer.why and self._order([answer.test], (), mutant).end == "passed"
+            if not is_chance and self._order([answer.test]).end == "passed":
+                return "hangs" if answer.end == "hangs" else "noticed"
+        return "unclear"
+
+    @contextmanager
+    def _applied(self, mutant: Mutant) -> Iterator[None]:
         file = self._tree / mutant.file
         whole = file.read_bytes()
         _write(file, whole[: mutant.start] + mutant.new.encode() + whole[mutant.end :])
         try:
-            answer = self._run(mutant)
-            if answer.end == "passed":
-                return "SURVIVED"
-            is_chance = answer.why and self._order([answer.test], (), mutant).end == "passed"
+            yield
         finally:
             _write(file, whole)
-        if is_chance or self._order([answer.test]).end != "passed":
-            return "unclear"
-        return "hangs" if answer.end == "hangs" else "noticed"
 
-    def _run(self, mutant: Mutant) -> Answer:
+    def _run(self, mutant: Mutant, begun: list[str], until: float) -> Answer:
+        """Run the tests of `mutant` that are not in `begun`, and add them to it."""
         calling, package, marked = tests_of(self._tree, mutant, self._callers)
         at_import = not mutant.function or "" in self._callers.get(mutant.key, [])
         answer = Answer("passed")
-        passed: list[str] = []
-        until = time.monotonic() + self._seconds
         for tests in (calling, marked) if at_import else (calling, package, marked):
-            answer = self._order(tests, passed, mutant, seconds=until - time.monotonic())
+            answer = self._order(tests, begun, mutant, seconds=until - time.monotonic())
+            begun += answer.begun
             if answer.end != "passed" or time.monotonic() > until:
                 break
-            passed += tests
         if answer.end == "unable" or (at_import and answer.end == "passed"):
             return self._run_apart(package)
         return answer
