@@ -68,6 +68,7 @@ SAVING = {"properties": {"path": {"type": "string"}, "content": {"type": "string
         (r'{"path": "C:\tmp\", "other": "x"}', {"path": 'C:\tmp", "other": "x'}),
         (r'{"path": "C:\tmp\", "content\": "x"}', {"path": 'C:\tmp", "content": "x'}),
         (r'{"path": "a\" "content": "x"}', {"path": 'a" "content": "x'}),
+        (r'{"path": "a\"; "content": "x"}', {"path": 'a"', "content": "x"}),
         (r'{"path\": "a"}', {"path": "a"}),
         (r"{\"path\": \"a\", \"content\": \"b\\", {"path": "a", "content": "b"}),
         ('{"path": "a\\', {"path": "a"}),

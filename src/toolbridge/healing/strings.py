@@ -301,7 +301,7 @@ class StringReader:
 
     def _escaped_end(self, at: int, closers: str, *, escaped: bool, key: bool) -> bool:
         """Whether an escaped quote ends the string: some texts are escaped only in part."""
-        if self.text[at + 1 : at + 2] not in closers or at + 1 >= self.size:
+        if at + 1 >= self.size or self.text[at + 1] not in closers:
             return False
         if key:
             return tokens.SEPARATOR.match(self.text, at + 2) is not None
@@ -309,7 +309,7 @@ class StringReader:
             return self._ends(at + 2, key=False, dirty=False)
         # `"C:\tmp\", "content": …`: the backslash belongs to the path, the quote ends the string.
         after = self.skip_space(at + 2)
-        if self.text[after : after + 1] != "," or not self.keys:
+        if self.text[after : after + 1] != ",":
             return False
         found = tokens.QUOTED_KEY.match(self.text, after + 1)
         return found is not None and found.group(1) in self.keys and "\\" not in found.group()
