@@ -490,3 +490,19 @@ def test_glm_may_assign_its_arguments_after_the_name(text, arguments, cut):
     found = [call.arguments for call in calls(events)]
     assert found == ([] if arguments is None else [arguments])
     assert texts(events) == (written if arguments is None else " ok")
+
+
+@every_row(
+    ("inner", "arguments"),
+    [
+        ("a.txt]<]minimax[>[</path>", {"path": "a.txt"}),
+        ("a.txt]<]minimax[>[<path>b.txt]<]minimax[>[</path>", {}),
+        ("a.txt]<]minimax[>[ no tag", {}),
+    ],
+)
+def test_minimax_names_a_parameter_without_its_opening_tag_by_the_closing_one(inner, arguments):
+    token = "]<]minimax[>["
+    head = f'{token}<tool_call>\n{token}<invoke name="read_file">'
+    text = f"{head}{token}{inner}{token}</invoke>{token}</tool_call>"
+    events = [event for some in spoken(*text, dialect="minimax_m3") for event in some]
+    assert [call.arguments for call in calls(events)] == [arguments]

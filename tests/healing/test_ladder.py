@@ -441,3 +441,38 @@ def test_words_fill_the_only_string_unless_they_may_not():
 def test_a_lone_number_still_finds_its_parameter():
     schema = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
     assert heal("42", schema, words=False).value == {"count": 42}
+
+
+@every_row(
+    ("text", "value"),
+    [
+        ('{"a": 1, </tool_call>', {"a": 1}),
+        ('{"a": {"b": 1}, </function>', {"a": {"b": 1}}),
+        ('{"a": [1, ```', {"a": [1]}),
+        ('{"a": [</tool_call>', {"a": []}),
+        ("{</tool_call>", {}),
+    ],
+)
+def test_a_closing_tag_in_place_of_brackets_ends_the_call(text, value):
+    healing = heal(text, None)
+    assert healing.value == value
+    steps = [step.what for step in healing.steps]
+    assert steps == ["closing tag removed", "missing bracket added"]
+
+
+def test_a_tag_that_ends_no_call_ends_no_object():
+    text = '{"a": 1, <b'
+    assert heal(text, None).value == {"raw": text}
+
+
+@every_row(
+    ("text", "value"),
+    [
+        ('{"a": "\ud800x"}', {"a": "\ufffdx"}),
+        ('{"a": "\ud800x",}', {"a": "\ufffdx"}),
+        ('{"a\udfff": 1,}', {"a\ufffd": 1}),
+        ('{"a": "\ud83d\ude00",}', {"a": "😀"}),
+    ],
+)
+def test_half_a_surrogate_pair_is_replaced(text, value):
+    assert heal(text, None).value == value

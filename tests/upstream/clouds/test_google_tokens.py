@@ -16,7 +16,7 @@ from toolbridge.core.errors import ConfigError
 from toolbridge.upstream.clouds import chains
 from toolbridge.upstream.clouds.available import find_file
 from toolbridge.upstream.clouds.google_endpoint import GoogleEndpoint
-from toolbridge.upstream.clouds.google_tokens import read_file
+from toolbridge.upstream.clouds.google_tokens import CredentialsFile, fetch_token, read_file
 from toolbridge.upstream.http import Upstream
 from toolbridge.upstream.http_request import HttpRequest
 
@@ -179,3 +179,18 @@ async def test_the_metadata_server_is_reached_through_google_auth(monkeypatch, t
     reload(_metadata)
     assert (token.value, project) == ("ya29.m", "p-meta")
     assert 3000 < token.until - time.time() < 3700
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"), [({"expires_in": 100}, 100), ({}, 3600), ({"expires_in": "soon"}, 3600)]
+)
+async def test_a_token_is_used_for_as_long_as_google_says_or_for_an_hour(given, seconds):
+    async def answer(_, line) -> None:
+        await whole(line, {"access_token": "ya29.t", **given})
+
+    async with model_server(answer) as server, Upstream() as upstream:
+        file = CredentialsFile("authorized_user", token_uri=f"{server.url}/token")
+        before = time.time()
+        token = await fetch_token(upstream, file, "vertex")
+    assert token.value == "ya29.t"
+    assert before + seconds <= token.until <= time.time() + seconds
