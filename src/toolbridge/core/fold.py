@@ -183,8 +183,13 @@ def finished(
     return ev.Finished(reason, stop_sequence, details if reason == "refusal" else None)
 
 
+_PLAIN_END = ev.Finished("end")
+
+
 def settled_end(event: ev.Finished, *, calls: bool) -> ev.Finished:
     """Return the end of an answer to which a stage has added calls or from which it removed them."""
+    if event == _PLAIN_END and not calls:  # nearly every answer
+        return event
     return finished(
         event.reason, calls=calls, stop_sequence=event.stop_sequence, details=event.details
     )
