@@ -37,6 +37,9 @@ _DELTAS: dict[str, type[ev.TextDelta | ev.ThinkingDelta | ev.CallDelta]] = {
 }
 
 
+_NO_USAGE = Usage()
+
+
 class _Block:
     __slots__ = (
         "citations",
@@ -72,7 +75,7 @@ class Draft:
 
     def __init__(self, ids: Ids | None = None) -> None:
         self._ids = ids or Ids()
-        self._usage = Usage()
+        self._usage = _NO_USAGE
         self._texts: list[list[str]] = []
         self._open: dict[Hashable, _Block] = {}
         self._next = 0
@@ -191,7 +194,8 @@ class Draft:
         if self.ended or usage == self._usage:
             return []
         self._usage = usage
-        return [*self.start(), ev.UsageReported(usage)]
+        reported: list[ev.Event] = [ev.UsageReported(usage)]
+        return reported if self.started else self.start() + reported
 
     def logprobs(self, tokens: tuple[TokenLogprob, ...]) -> list[ev.Event]:
         """Report the log probabilities of tokens of the text."""
@@ -219,13 +223,14 @@ class Draft:
         """Close all blocks and finish. The reason follows from the calls, then from `claimed`."""
         if self.ended:
             return []
-        events = self.start()
+        events = [] if self.started else self.start()
         # Blocks are added when they open, so this is the order of their indices.
         for key in list(self._open):
             events += self.end(key)
         self.ended = True
         end = finished(claimed, calls=self._calls, stop_sequence=stop_sequence, details=details)
-        return [*events, end]
+        events.append(end)
+        return events
 
     def fail(self, problem: Problem) -> list[ev.Event]:
         """Fail. Open blocks stay open, so that a partial call is never closed.
@@ -254,7 +259,8 @@ class Draft:
     def _write_piece(self, block: _Block, piece: str) -> list[ev.Event]:
         """Write `piece`, but hold a high surrogate until its low surrogate arrives."""
         if not block.surrogate and piece.isascii():
-            return self._delta(block, piece)
+            block.pieces.append(piece)
+            return [block.delta(block.index, piece)]
         whole = block.surrogate + piece
         block.surrogate = whole[-1] if "\ud800" <= whole[-1] <= "\udbff" else ""
         whole = replace_lone_surrogates(whole[: len(whole) - len(block.surrogate)])
@@ -265,7 +271,9 @@ class Draft:
         return [block.delta(block.index, piece)]
 
     def _begin(self, kind: str, key: Hashable, id: str = "", name: str = "") -> list[ev.Event]:
-        events = self.start() + self.end(key)
+        events = [] if self.started else self.start()
+        if key in self._open:
+            events += self.end(key)
         index = self._next
         self._next += 1
         block = self._open[key] = _Block(kind, index, id, name)
