@@ -78,10 +78,18 @@ class Fold:
         for event in events:
             if isinstance(event, ev.TextDelta):  # nearly every event of nearly every answer
                 block = blocks.get(event.index)
-                if isinstance(block, _OpenBlock):
+                if type(block) is _OpenBlock:
                     block.pieces.append(event.text)
-                    continue
-            self.feed(event)
+                else:
+                    self.feed(event)
+            elif type(event) is ev.TextStart:
+                blocks[event.index] = _OpenBlock("text")
+            elif type(event) is ev.TextEnd:
+                blocks[event.index] = event.text
+            elif type(event) is ev.UsageReported:
+                self.usage = event.usage
+            else:
+                self.feed(event)
 
     def feed(self, event: ev.Event) -> None:
         match event:  # the most frequent first: each case is a comparison
