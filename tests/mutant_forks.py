@@ -43,6 +43,8 @@ class Answer(msgspec.Struct):
     """The test that failed or did not end."""
     why: str = ""
     """The end of the report of the failure."""
+    begun: list[str] = []
+    """The tests that were started, in this order."""
 
 
 class Functions(NamedTuple):
@@ -94,16 +96,17 @@ def _in_fork(
         finally:
             os._exit(0)
     theirs.close()
-    last = ""
+    begun: list[str] = []
     try:
         while ours.poll(order.test_seconds):
             answer = ours.recv()
             if isinstance(answer, Answer):
+                answer.begun = begun
                 return answer
-            last = answer
-        return Answer("hangs", last)
-    except EOFError:
-        return Answer("failed" if last else "unable", last)  # the mutant ended the process
+            begun.append(answer)
+        return Answer("hangs", begun[-1] if begun else "", begun=begun)
+    except EOFError:  # the mutant ended the process
+        return Answer("failed", begun[-1], begun=begun) if begun else Answer("unable")
     finally:
         ours.close()
         os.killpg(child, signal.SIGKILL)

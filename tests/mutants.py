@@ -1,6 +1,7 @@
 """Change random lines of the product and count how many changes the tests notice.
 
-`python -m tests.mutants [--count 60] [--seed 1] [--jobs 2] [PACKAGE …]` prints one line per mutant.
+`python -m tests.mutants [--count 60] [--seed 1] [--jobs 2] [PACKAGE …]` prints one line per mutant;
+`--seconds` is the time for each, 240 by default: give more on a machine that does other work.
 First the whole suite runs once without a mutant and records which tests call which function
 (`tests/function_callers.py`); `--callers FILE` keeps the record there for further samples.
 The tests of a mutant are those that call its function, wherever they are, at most 300: first those
@@ -9,7 +10,8 @@ tests of its package run, because some start the product in a process that the r
 For a few packages that includes tests which `make test` leaves out: `MARKED`.
 They run in forks of a process that has collected the suite (`tests/mutant_forks.py`). If the function
 is also called at import, the tests of the package run in a process of their own.
-A mutant is noticed by a test that fails twice or hangs with it and passes without it.
+A mutant is noticed by a test that fails twice or hangs with it and passes without it; a failure
+by chance shows nothing.
 A survivor is either a gap in the tests or a change without effect; each deserves a look.
 The command works on copies of the tree (`tests/break_rows.py`), never on the tree itself.
 """
@@ -26,7 +28,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
@@ -38,11 +40,13 @@ from tests.break_rows import PACKAGE, ROOT, copies
 from tests.mutant_forks import Answer, Order
 
 SECONDS = 240
-"""No further test of a mutant is started after this time."""
+"""No further test of a mutant is started after this time, unless `--seconds` has another."""
 TEST_SECONDS = 120
 """The longest that a test may take, on a machine that does other work as well."""
 MOST_CALLERS = 300
 """The most tests that are chosen because they call the function of a mutant."""
+MOST_CHANCES = 3
+"""After so many failures that show nothing, it is unclear whether a mutant is noticed."""
 MARKED = {
     "store": ["tests/stores"],
     "cli": ["tests/operation"],
@@ -208,9 +212,11 @@ def _exists(tree: Path, test: str) -> bool:
 class Tester:
     """Runs the tests of mutants in one copy of the tree."""
 
-    def __init__(self, tree: Path, callers: Callers) -> None:
+    def __init__(self, tree: Path, callers: Callers, seconds: float = SECONDS) -> None:
+        """No further test of a mutant is started after `seconds`."""
         self._tree = tree
         self._callers = callers
+        self._seconds = seconds
         orders, self._orders = os.pipe()
         self._answers, answers = os.pipe()
         self._lines = os.fdopen(self._answers, "rb")
@@ -234,35 +240,43 @@ class Tester:
     def outcome_of(self, mutant: Mutant) -> Outcome:
         """Apply `mutant` to the copy, run its tests until one fails, and restore the file.
 
-        The test that failed must fail again, and pass without the mutant; otherwise it shows nothing.
+        The test that failed must fail again, and pass without the mutant; otherwise it shows
+        nothing, and the tests after it run.
         """
         if not self._collected:  # without a mutant, because that imports the product
             self._collected = self._order([]).end == "passed"
+        begun: list[str] = []
+        until = time.monotonic() + self._seconds
+        for _ in range(MOST_CHANCES):
+            with self._applied(mutant):
+                answer = self._run(mutant, begun, until)
+                if answer.end == "passed":
+                    return "SURVIVED"
+                is_chance = answer.why and self._order([answer.test], (), mutant).end == "passed"
+            if not is_chance and self._order([answer.test]).end == "passed":
+                return "hangs" if answer.end == "hangs" else "noticed"
+        return "unclear"
+
+    @contextmanager
+    def _applied(self, mutant: Mutant) -> Iterator[None]:
         file = self._tree / mutant.file
         whole = file.read_bytes()
         _write(file, whole[: mutant.start] + mutant.new.encode() + whole[mutant.end :])
         try:
-            answer = self._run(mutant)
-            if answer.end == "passed":
-                return "SURVIVED"
-            is_chance = answer.why and self._order([answer.test], (), mutant).end == "passed"
+            yield
         finally:
             _write(file, whole)
-        if is_chance or self._order([answer.test]).end != "passed":
-            return "unclear"
-        return "hangs" if answer.end == "hangs" else "noticed"
 
-    def _run(self, mutant: Mutant) -> Answer:
+    def _run(self, mutant: Mutant, begun: list[str], until: float) -> Answer:
+        """Run the tests of `mutant` that are not in `begun`, and add them to it."""
         calling, package, marked = tests_of(self._tree, mutant, self._callers)
         at_import = not mutant.function or "" in self._callers.get(mutant.key, [])
         answer = Answer("passed")
-        passed: list[str] = []
-        until = time.monotonic() + SECONDS
         for tests in (calling, marked) if at_import else (calling, package, marked):
-            answer = self._order(tests, passed, mutant, seconds=until - time.monotonic())
+            answer = self._order(tests, begun, mutant, seconds=until - time.monotonic())
+            begun += answer.begun
             if answer.end != "passed" or time.monotonic() > until:
                 break
-            passed += tests
         if answer.end == "unable" or (at_import and answer.end == "passed"):
             return self._run_apart(package)
         return answer
@@ -273,8 +287,9 @@ class Tester:
         passed: Sequence[str] = (),
         mutant: Mutant | None = None,
         *,
-        seconds: float = SECONDS,
+        seconds: float | None = None,
     ) -> Answer:
+        seconds = self._seconds if seconds is None else seconds
         file = "" if mutant is None else mutant.file.as_posix()
         order = Order(tests, [*passed], TEST_SECONDS, seconds, file)
         os.write(self._orders, msgspec.json.encode(order) + b"\n")
@@ -286,7 +301,8 @@ class Tester:
         """Run `tests` in a process of their own, which imports the changed file anew."""
         limit = ["-o", f"timeout={TEST_SECONDS}"]
         try:
-            end = _pytest(self._tree, "-x", "--tb=line", "-rfE", *limit, *tests, seconds=SECONDS)
+            plain = ["-x", "--tb=line", "-rfE", *limit]
+            end = _pytest(self._tree, *plain, *tests, seconds=self._seconds)
         except subprocess.TimeoutExpired:
             return Answer("passed")  # as far as is known
         if end.returncode in {0, pytest.ExitCode.NO_TESTS_COLLECTED}:
@@ -335,6 +351,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for each mutant")
     parser.add_argument("--callers", type=Path, help="file of the record; written if it is absent")
     args = parser.parse_args()
     chosen = choose(args.packages, args.count, args.seed)
@@ -353,7 +370,7 @@ def main() -> int:
     with copies(args.jobs) as trees, ExitStack() as stack:
         callers = read_callers(trees[0], args.jobs, args.callers)
         for tree in trees:
-            free.put(stack.enter_context(closing(Tester(tree, callers))))
+            free.put(stack.enter_context(closing(Tester(tree, callers, args.seconds))))
         with ThreadPoolExecutor(args.jobs) as pool:
             ends = Counter(pool.map(one, chosen))
     print(

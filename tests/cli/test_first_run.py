@@ -13,6 +13,10 @@ import pytest
 from tests.commands import run_command
 from tests.peers import model_server, ollama, replay, whole
 
+from toolbridge.cli.serve import listen
+from toolbridge.config import Config
+from toolbridge.core.errors import ConfigError
+
 SAID = {
     "message": {"role": "assistant", "content": "from Ollama"},
     "done": True,
@@ -248,6 +252,24 @@ def test_a_busy_port_is_said_in_one_line(env, tmp_path):
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
     assert "another program uses the port; choose another with --port N" in done.stderr
+
+
+def test_an_address_that_this_machine_does_not_have_is_said_with_its_settings():
+    with pytest.raises(ConfigError) as caught:
+        listen(Config(host="192.0.2.1", port=0))
+    assert str(caught.value).startswith("cannot listen on 192.0.2.1:0 (")
+    assert str(caught.value).endswith("; choose another address with --host and --port")
+
+
+def test_a_busy_port_of_https_is_said_with_its_settings():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError) as caught:
+            listen(Config(port=port), "`tls.host` and `tls.port`")
+    assert str(caught.value).startswith(f"cannot listen on 127.0.0.1:{port} (")
+    assert str(caught.value).endswith("; choose another address with `tls.host` and `tls.port`")
 
 
 def test_a_port_with_a_toolbridge_on_it_is_recognised(env, tmp_path):

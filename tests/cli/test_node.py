@@ -325,7 +325,8 @@ async def test_a_node_is_served_until_a_signal_and_hung_up_on(env, number):
 async def test_the_key_for_clients_is_asked_of_them(env):
     async with running() as node:
         given = ["--model", MODEL, "--host-url", node.url, "--host-key", PUBLIC, "--port", "0"]
-        async with started(env, "node", "serve", *given, "--api-key", "word") as (_, url, _):
+        async with started(env, "node", "serve", *given, "--api-key", "word") as (_, url, said):
+            assert "set TOOLBRIDGE_KEY" in said
             assert (await ask(url)).status == 401
 
 

@@ -22,6 +22,16 @@ def test_every_kind_of_id_has_its_form(draw, pattern):
     assert re.fullmatch(pattern, draw(Ids()))
 
 
+def test_ids_of_requests_do_not_repeat_and_neighbours_begin_alike():
+    ids = Ids("seed")
+    ids.message()
+    drawn = [ids.request() for _ in range(2000)]
+    assert len(set(drawn)) == 2000
+    assert all(re.fullmatch(r"req_[0-9a-f]{16}", id) for id in drawn)
+    assert 7 <= len({id[:10] for id in drawn}) <= 9
+    assert drawn[0][:10] == drawn[200][:10] != drawn[-1][:10]
+
+
 def test_the_same_seed_gives_the_same_ids():
     one, other = Ids("seed"), Ids(b"seed")
     assert [one.call(), one.message()] == [other.call(), other.message()]

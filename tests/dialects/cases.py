@@ -79,9 +79,10 @@ def faults_of(case: dict, cut: str) -> list[str]:
     if case["layer"] != "tool":
         return faults(case, read(case, cut))
     found = faults(case, read(case, cut, thoughts=False))
+    if not found:
+        return []
     without = read(case, cut)
-    bare = Reading(without.content, "", without.calls)
-    return found if found and faults(case, bare) else []
+    return found if faults(case, Reading(without.content, "", without.calls)) else []
 
 
 def read(case: dict, cut: str, *, thoughts: bool = True) -> Reading:

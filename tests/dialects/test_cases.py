@@ -72,12 +72,12 @@ def test_every_case_of_the_matrix_is_read_right_where_recovery_is_a_choice(diale
     assert wrong(cases, "by char") == {}
 
 
-@every_row("cut", CUTS[1:])
 @pytest.mark.parametrize("dialect", OURS)
-def test_a_cut_changes_nothing(dialect, cut):
+def test_a_cut_changes_nothing(dialect):
     for case in OURS[dialect]:
-        whole, pieces = read(case, "whole"), read(case, cut)
-        assert _said(pieces) == _said(whole), case["id"]
+        whole = _said(read(case, "whole"))
+        wrong_cuts = [cut for cut in CUTS[1:] if _said(read(case, cut)) != whole]
+        assert wrong_cuts == [], case["id"]
 
 
 def _said(reading):

@@ -468,3 +468,25 @@ def test_the_work_grows_with_the_text_and_not_with_its_square(unit, size):
 )
 def test_prose_that_speaks_of_a_thought_is_no_thought(text):
     assert read_text(text, TOOLS).content == text
+
+
+@every_row("cut", [1, 3, 1000])
+@every_row(
+    ("text", "arguments"),
+    [
+        ("get_weather city=Paris days=2", {"city": "Paris", "days": 2}),
+        ("get_weather city=\"New York\" days='2'", {"city": "New York", "days": 2}),
+        ("get_weather \n", {}),
+        ("get_weather city=Paris and more", None),
+        ("get_weather soon", None),
+    ],
+)
+def test_glm_may_assign_its_arguments_after_the_name(text, arguments, cut):
+    fields = {"city": {"type": "string"}, "days": {"type": "integer"}}
+    tool = Tool("get_weather", schema={"type": "object", "properties": fields})
+    written = f"<tool_call>{text}</tool_call> ok"
+    pieces = [written[at : at + cut] for at in range(0, len(written), cut)]
+    events = [event for some in spoken(*pieces, dialect="glm47", tools=[tool]) for event in some]
+    found = [call.arguments for call in calls(events)]
+    assert found == ([] if arguments is None else [arguments])
+    assert texts(events) == (written if arguments is None else " ok")

@@ -56,6 +56,27 @@ def test_an_escape_before_a_separator_does_not_end_a_string(value):
     assert heal(escaped, None).value == value
 
 
+SAVING = {"properties": {"path": {"type": "string"}, "content": {"type": "string"}}}
+
+
+@every_row(
+    ("text", "value"),
+    [
+        (r'{"path": "C:\tmp\", "content": "x"}', {"path": "C:\tmp\\", "content": "x"}),
+        (r'{"path": "C:\tmp\" , "content": "x"}', {"path": "C:\tmp\\", "content": "x"}),
+        # The name is not in the schema, or is escaped as well: the comma is part of the string.
+        (r'{"path": "C:\tmp\", "other": "x"}', {"path": 'C:\tmp", "other": "x'}),
+        (r'{"path": "C:\tmp\", "content\": "x"}', {"path": 'C:\tmp", "content": "x'}),
+        (r'{"path": "a\" "content": "x"}', {"path": 'a" "content": "x'}),
+        (r'{"path\": "a"}', {"path": "a"}),
+        (r"{\"path\": \"a\", \"content\": \"b\\", {"path": "a", "content": "b"}),
+        ('{"path": "a\\', {"path": "a"}),
+    ],
+)
+def test_a_quote_after_a_backslash_ends_a_string_before_a_known_key(text, value):
+    assert heal(text, SAVING).value == value
+
+
 @every_row(
     ("text", "value", "step"),
     [

@@ -25,8 +25,6 @@ from tests.operating import (
 from tests.processes import gateway_process
 
 from toolbridge import trust
-from toolbridge.config import Config, ProviderConfig, TlsConfig
-from toolbridge.server.reload import keep_settled
 
 pytestmark = pytest.mark.operation
 
@@ -225,31 +223,3 @@ async def test_nothing_is_written_about_a_file_that_stays_the_same(tmp_path):
             await asyncio.gather(*(ask(process.url) for _ in range(20)))
             assert len(notices(process)) == 1
             assert "Traceback" not in logged(process)
-
-
-def test_the_terms_of_a_node_that_is_paid_stay_until_a_restart():
-    def paying(price: str, heal: int) -> Config:
-        node = ProviderConfig(api="node", node={"model": "r:f", "price": price})
-        other = ProviderConfig(api="ollama", url=f"http://127.0.0.1:{heal}")
-        return Config(providers={"paid": node, "other": other}, heal=heal)
-
-    old, new = paying("1", 1), paying("9", 2)
-    kept, names = keep_settled(old, new)
-    assert names == ["providers.paid"]
-    assert kept.providers["paid"] == old.providers["paid"]
-    assert kept.providers["other"] == new.providers["other"]
-    assert kept.heal == 2
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "used", "names"),
-    [
-        (TlsConfig(), TlsConfig(cert="a"), TlsConfig(), ["tls"]),
-        (TlsConfig(cert="a"), TlsConfig(), TlsConfig(cert="a"), ["tls"]),
-        (TlsConfig(cert="a"), TlsConfig(cert="b"), TlsConfig(cert="b"), []),
-        (TlsConfig(cert="a"), TlsConfig(cert="b", port=1), TlsConfig(cert="b"), ["tls"]),
-    ],
-)
-def test_a_certificate_follows_and_a_port_does_not(old, new, used, names):
-    kept, named = keep_settled(Config(tls=old), Config(tls=new))
-    assert (kept.tls, named) == (used, names)

@@ -13,7 +13,13 @@ from tests.tables import every_row
 from toolbridge.policy import model_table
 from toolbridge.policy.model_facts import KnownModel
 from toolbridge.policy.model_families import find_family
-from toolbridge.policy.model_table import find_in_table, load_table, spellings, vendor_of
+from toolbridge.policy.model_table import (
+    find_in_table,
+    known_names,
+    load_table,
+    spellings,
+    vendor_of,
+)
 
 HERE = Path(__file__).parent
 FOLDER = Path(model_table.__file__).parent
@@ -230,3 +236,14 @@ def check(row: list[str], lite: dict, pi: dict) -> None:
             assert value == ("yes" if one[flag] else "no")
     if api == "responses":
         assert "/v1/chat/completions" not in one["supported_endpoints"]
+
+
+def test_the_models_of_a_vendor_are_known_without_its_list():
+    rows = load_table().sections["anthropic"]
+    found = known_names("anthropic")
+    assert found == [name for name in rows if not rows[name].retires]
+    assert found
+    assert any(
+        row.retires for section in load_table().sections.values() for row in section.values()
+    )
+    assert known_names("openrouter") == known_names("nobody") == []

@@ -1,5 +1,7 @@
 """Corrections that are kept: bounded, and separate for every model, API and server."""
 
+from tests.waiting import until
+
 from toolbridge.config import ProviderConfig
 from toolbridge.core.codec import Target
 from toolbridge.policy.corrections import Correction
@@ -49,3 +51,25 @@ async def test_a_value_of_another_version_is_ignored():
     learned.attach(Store(), has_values=True)
     await learned.load()
     assert learned.of(route()) == ()
+
+
+async def test_what_other_processes_have_learned_is_added():
+    class Store:
+        kept: bytes | None = None
+
+        async def get(self, *_):
+            return self.kept
+
+        async def put(self, _scope, _key, value, **_):
+            self.kept = value
+
+    store, one, other = Store(), LearnedCorrections(), LearnedCorrections()
+    await other.refresh()  # without a store there is nothing to add
+    one.attach(store, has_values=False)
+    other.attach(store, has_values=False)
+    await other.refresh()
+    assert other.of(route()) == ()
+    one.add(route(), (DROP,))
+    await until(lambda: store.kept)
+    await other.refresh()
+    assert other.of(route()) == (DROP,)

@@ -16,6 +16,7 @@ from toolbridge.node.settings import NodeSettings
 from toolbridge.routing.models import ModelRoutes
 from toolbridge.routing.nodes import (
     _Waits,
+    _without_extra,
     ledger_dir,
     log_payments,
     open_node,
@@ -198,3 +199,12 @@ def test_payments_are_logged_once_and_printable(capsys):
     assert shown.count("paid to host") == shown.count("\n") == 1
     assert shown.startswith("toolbridge: paid")
     assert "\x1b" not in shown
+
+
+def test_a_library_of_the_extra_that_is_missing_is_named():
+    found = _without_extra(ImportError("no", name="coincurve.keys"), "mine")
+    assert isinstance(found, ConfigError)
+    assert "providers.mine is an encrypted node" in str(found)
+    assert "(coincurve.keys is missing)" in str(found)
+    for other in (ImportError("no", name="toolbridge.gone"), ImportError("no")):
+        assert _without_extra(other, "mine") is other

@@ -13,9 +13,11 @@ import pytest
 from tests.key_users import ask, command, create, settings, team
 from tests.peers import Heard, Line, gateway, model_server
 from tests.peers import whole as reply_whole
+from tests.waiting import until
 
+from toolbridge.routing import charges
 from toolbridge.server import created_keys
-from toolbridge.store import StoreUnavailable
+from toolbridge.store import StoreUnavailable, ledger_writer
 from toolbridge.store.ledger import LedgerRow
 from toolbridge.store.ledger_writer import LedgerWriter
 from toolbridge.store.sqlite_ledger import SqliteLedger
@@ -80,6 +82,27 @@ async def test_the_ledger_has_no_prompt_no_answer_and_no_key(state):
         assert b"Yes." not in data
         assert alice.rpartition("_")[2].encode() not in data
         assert file.stat().st_mode & 0o077 == 0
+
+
+async def test_an_ended_request_is_in_the_journal_while_another_one_runs(state, monkeypatch):
+    monkeypatch.setattr(ledger_writer, "_DELAY", 600.0)  # nothing else writes to the journal
+    monkeypatch.setattr(charges, "_NOTING", 600.0)
+
+    def journal() -> str:
+        folder = state / "toolbridge" / "journal"
+        return "".join(path.read_text() for path in folder.glob("*.journal"))
+
+    async with team(state) as (url, model):
+        opened, model.gate = model.gate, asyncio.Event()
+        running = asyncio.create_task(ask(url))
+        await until(lambda: model.running)
+        assert '"status":200' not in journal()
+        held, model.gate = model.gate, opened
+        await ask(url)
+        await until(lambda: '"status":200' in journal())
+        held.set()
+        await running
+    assert [row["status"] for row in rows(state)] == [200, 200]
 
 
 async def test_refused_and_unanswered_requests_have_rows_and_strangers_have_none(state):
@@ -319,8 +342,6 @@ class BrokenLedger:
 
 
 async def test_a_full_disk_keeps_rows_then_drops_and_counts_them(monkeypatch, capsys):
-    from toolbridge.store import ledger_writer
-
     monkeypatch.setattr(ledger_writer, "_PAUSE", 0.01)
     ledger = BrokenLedger()
     writer = LedgerWriter(lambda: ledger, 90, most=5)

@@ -1,12 +1,18 @@
 """The log: one line per request, whatever happens to it."""
 
+import asyncio
 import io
 import json
+import os
+import socket
+import sys
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.peers import gateway
 
+from toolbridge.config import Config
 from toolbridge.core.messages import HealingReport, Loss, Message, Step
 from toolbridge.core.redaction import Redactor
 from toolbridge.server.request_log import Entry, RequestLog
@@ -55,6 +61,30 @@ def test_a_line_is_bounded_and_holds_no_secret(style):
     assert "sk_live" not in out.getvalue()
     if style == "json":
         assert json.loads(out.getvalue())["session.id"] == "[redacted]"
+
+
+async def test_the_lines_of_a_turn_are_one_write(monkeypatch):
+    # A socket for datagrams shows what is one write.
+    reader, writer = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with reader, os.fdopen(writer.detach(), "w") as out:
+        monkeypatch.setattr(sys, "stderr", out)
+        async with gateway(Config(log="json")) as (_, app):
+            reader.setblocking(False)
+            app.record(Entry("req_0000000a"), 200)
+            assert reader.recv(65_536).count(b"\n") == 1, "no other request runs: it is written now"
+            app.count(Entry("req_0000000b"))
+            for n in range(3):
+                app.record(Entry(f"req_{n:08x}"), 200)
+            with pytest.raises(BlockingIOError):
+                reader.recv(65_536)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            lines = reader.recv(65_536).splitlines()
+            assert [json.loads(line)["request.id"] for line in lines] == [
+                f"req_{n:08x}" for n in range(3)
+            ]
+            app.record(Entry("req_0000000c"), 200)
+        assert b"req_0000000c" in reader.recv(65_536)
 
 
 class SlowLog(RequestLog):

@@ -159,6 +159,7 @@ async def test_an_answer_without_readers_ends_after_its_grace():
         found = await Asker(url, "anthropic", stream=True, last_event_id=f"{id}:0").reply()
         assert found.ended == "cut"
         assert b"word1" in found.body
+        assert b"gateway process" not in found.body  # its end is stored
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,32 @@ def killed(folder) -> None:
     process.stdout.close()
 
 
+FULL = """
+import resource, sys
+from pathlib import Path
+from toolbridge.store.ledger import LedgerRow
+from toolbridge.store.ledger_journal import JournalLine, LedgerJournal
+journal = LedgerJournal(Path(sys.argv[1]))
+assert journal.note(JournalLine(LedgerRow("a", 1.0), runs=True))
+resource.setrlimit(resource.RLIMIT_FSIZE, (journal.path.stat().st_size + 20, 10_000))
+journal.add(JournalLine(LedgerRow("b", 1.0)))
+assert not journal.note(JournalLine(LedgerRow("c", 1.0), runs=True))
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+assert journal.note(JournalLine(LedgerRow("d", 1.0)))
+"""
+
+
+def test_a_full_disk_leaves_no_part_of_a_line(folder):
+    subprocess.run(
+        [sys.executable, "-c", FULL, str(folder)],
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+    )
+    (path,) = folder.iterdir()
+    assert [line.row.id for line in ledger_journal._lines_of(path)] == ["a", "d"]
+    assert path.read_bytes().count(b"\n") == 2
+
+
 def until(what) -> None:
     end = time.monotonic() + 20
     while not what():
@@ -152,6 +178,41 @@ async def test_rows_without_room_in_memory_wait_in_the_journal(
     assert "0 rows were dropped" in capsys.readouterr().err
 
 
+def test_a_reader_does_not_wait_for_the_next_batch(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger_writer, "_DELAY", 600.0)
+    writer = LedgerWriter(lambda: SqliteLedger(tmp_path / "l"), 10_000_000)
+    writer.catch_up()
+    for n in range(100):
+        writer.add(LedgerRow(str(n), float(n)))
+    writer.catch_up(60.0)
+    assert len(rows_of(tmp_path / "l")) == 100
+    writer.close()
+
+
+def test_a_reader_does_not_wait_for_a_ledger_that_is_away(tmp_path):
+    ledger = AwayLedger(tmp_path / "l")
+    writer = LedgerWriter(lambda: ledger, 10_000_000)
+    writer.add(LedgerRow("a", 1.0))
+    writer.catch_up(600.0)
+    assert ledger.tries
+    writer.add(LedgerRow("b", 1.0))
+    writer.catch_up(600.0)
+    ledger.away = False
+    writer.close(20.0)
+    assert set(rows_of(tmp_path / "l")) == {"a", "b"}
+
+
+def test_more_rows_than_one_statement_has_are_in_the_ledger_once(tmp_path):
+    ledger = SqliteLedger(tmp_path / "l")
+    for count in (1, 41, 42, 83):
+        ledger.append(
+            [LedgerRow(str(n), float(n), routes=("a/b",) * (n % 3)) for n in range(count)]
+        )
+        assert len(ledger.rows(RowQuery(1000))) == count
+    assert ledger.rows(RowQuery(1, id="5")) == [LedgerRow("5", 5.0, routes=("a/b", "a/b"))]
+    ledger.close()
+
+
 def test_rows_that_cannot_be_written_at_the_end_are_written_by_the_next_process(
     tmp_path, folder, monkeypatch, capsys
 ):
@@ -201,11 +262,45 @@ def test_a_journal_without_rows_leaves_no_file(folder):
     assert list(folder.iterdir()) == []
 
 
+def test_lines_of_ended_requests_are_written_with_the_next_line_in_their_order(folder):
+    def ids(journal) -> list[str]:
+        return [line.row.id for line in ledger_journal._lines_of(journal.path)]
+
+    journal = LedgerJournal(folder)
+    journal.note(JournalLine(LedgerRow("a", 1.0), runs=True))
+    journal.add(JournalLine(LedgerRow("a", 1.0, status=200)))
+    journal.add(JournalLine(LedgerRow("b", 1.0, status=200)))
+    assert ids(journal) == ["a"]
+    journal.note(JournalLine(LedgerRow("c", 1.0), runs=True))
+    assert ids(journal) == ["a", "a", "b", "c"]
+    journal.add(JournalLine(LedgerRow("d", 1.0, status=200)))
+    journal.add(JournalLine(LedgerRow("e", 1.0, status=200)))
+    journal.written(["d"])  # the ledger was faster than the journal
+    journal.flush()
+    assert ids(journal) == ["a", "a", "b", "c", "e"]
+    journal.add(JournalLine(LedgerRow("f", 1.0, status=200)))
+    journal.close()
+    assert ids(journal) == ["a", "a", "b", "c", "e", "f"]
+
+
+def test_a_smaller_file_has_the_lines_that_were_not_written_yet(folder, monkeypatch):
+    monkeypatch.setattr(ledger_journal, "_COMPACT", 100)
+    journal = LedgerJournal(folder)
+    for n in range(9):
+        journal.note(JournalLine(LedgerRow(f"a{n}", 1.0)))
+    journal.add(JournalLine(LedgerRow("b", 1.0)))
+    journal.written([f"a{n}" for n in range(9)])
+    journal.close()
+    assert [line.row.id for line in ledger_journal._lines_of(journal.path)] == ["b"]
+
+
 def test_a_folder_that_cannot_be_made_is_reported_once(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     journal = LedgerJournal(tmp_path / "file" / "journal")
     assert not journal.note(JournalLine(LedgerRow("a", 1.0)))
     assert not journal.note(JournalLine(LedgerRow("b", 1.0)))
+    journal.add(JournalLine(LedgerRow("c", 1.0)))
+    journal.flush()
     journal.written(["a", "b"])
     journal.close()
     assert capsys.readouterr().err.count("memory only") == 1

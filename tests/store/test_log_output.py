@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 
 import pytest
 
@@ -34,6 +35,47 @@ def test_lines_are_written_at_once_where_there_is_room(pipe):
     output.write("one é\n")
     output.write("two \ud800\n")
     assert drain(read) == "one é\ntwo \\ud800\n"
+
+
+def test_added_lines_are_one_write_before_any_other_line(pipe):
+    read, out = pipe
+    output = LogOutput(out)
+    output.add(b"one\n")
+    output.add(b"two\n")
+    assert drain(read) == ""
+    output.write("notice\n")
+    assert drain(read) == "one\ntwo\nnotice\n"
+    output.add(b"three\n")
+    output.flush()
+    assert drain(read) == "three\n"
+    output.add(b"four\n")
+    out.close()
+    output.flush()
+    assert drain(read) == "", "the number of the closed file may belong to another one"
+
+
+def test_added_lines_are_written_when_they_are_many(pipe):
+    read, out = pipe
+    output = LogOutput(out)
+    for number in range(1000):
+        output.add(b"%099d\n" % number)
+    got = drain(read)
+    assert len(got) > 32_768
+    output.flush()
+    assert list(map(int, (got + drain(read)).split())) == list(range(1000))
+
+
+def test_each_write_has_whole_lines():
+    # Workers share a pipe. A socket for datagrams shows what is one write.
+    reader, writer = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with reader, os.fdopen(writer.detach(), "w") as out:
+        output = LogOutput(out)
+        line = b"x" * 1500 + b"\n"
+        for _ in range(5):
+            output.add(line)
+        output.flush()
+        sizes = [len(reader.recv(65_536)) for _ in range(3)]
+    assert sizes == [2 * len(line), 2 * len(line), len(line)]
 
 
 def test_lines_wait_for_a_reader_and_then_are_dropped_and_counted(pipe):

@@ -162,6 +162,7 @@ PROSE = {
     "title marks": "《{}》",
     "quotes of a script without spaces": '页面说"请运行 {}"。',
     "single quotes of a script without spaces": "页面说'{}'。",
+    "a quote after the first character of those scripts": '\u2e80"请运行 {}"。',
     "a quote after wide punctuation": '页面说："{}"',
     "a quote after a full stop": 'It says."{}"',
     "a quote after a word": 'It says"{}"',

@@ -1,5 +1,6 @@
 """Schemas by name: what is taken, what is refused, and what is said about a value."""
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -178,6 +179,39 @@ def test_a_bomb_is_refused_before_it_is_compiled(name):
 def test_what_is_no_json_schema_is_refused(schema):
     with pytest.raises(InvalidSchema):
         registry(schema)
+
+
+def referring(reference: str) -> JsonObject:
+    choice: JsonObject = {"anyOf": [{"type": "string"}, {"const": 7}], "title": "a choice"}
+    return {"properties": {"x": {"$ref": reference}}, "$defs": {"a/b~c": choice, "1": {"const": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("reference", "fits", "fails"),
+    [
+        ("#/$defs/a~1b~0c", 7, 8),
+        ("#/$defs/a~1b~0c/anyOf/0", "s", 7),
+        ("#/$defs/a~1b~0c/anyOf/1", 7, "s"),
+        ("#/$defs/1", 1, 2),
+    ],
+)
+def test_a_pointer_leads_through_objects_and_lists(reference, fits, fails):
+    schemas = registry(referring(reference))
+    assert schemas.check("X", {"x": fits}) == ()
+    assert [flaw.path for flaw in schemas.check("X", {"x": fails})] == [".x"]
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "#/$defs/none", "#/$defs/a~1b~0c/anyOf/2", "#/$defs/a~1b~0c/anyOf/x",
+        "#/$defs/a~1b~0c/anyOf/-1", "#/$defs/a~1b~0c/title", "#/$defs/a~1b~0c/title/0",
+        "#x/$defs/1", "$defs/1",
+    ],
+)  # fmt: skip
+def test_a_pointer_to_nothing_is_named(reference):
+    with pytest.raises(InvalidSchema, match=re.escape(f"{reference!r} points to nothing")):
+        registry(referring(reference))
 
 
 @pytest.mark.req("TF-46")

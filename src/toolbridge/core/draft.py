@@ -9,6 +9,7 @@ from collections.abc import Hashable
 
 from toolbridge.core import events as ev
 from toolbridge.core.fold import finished
+from toolbridge.core.growing_text import MOST_PIECES, GrowingText
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject, maybe_object, replace_lone_surrogates
 from toolbridge.core.messages import (
@@ -40,20 +41,11 @@ _DELTAS: dict[str, type[ev.TextDelta | ev.ThinkingDelta | ev.CallDelta]] = {
 _NO_USAGE = Usage()
 
 
-class _Block:
-    __slots__ = (
-        "citations",
-        "delta",
-        "id",
-        "index",
-        "kind",
-        "name",
-        "opaque",
-        "pieces",
-        "surrogate",
-    )
+class _Block(GrowingText):
+    __slots__ = ("citations", "delta", "id", "index", "kind", "name", "opaque", "surrogate")
 
     def __init__(self, kind: str, index: int, id: str = "", name: str = "") -> None:
+        super().__init__()
         self.kind = kind
         self.index = index
         self.id = id
@@ -61,7 +53,6 @@ class _Block:
         self.opaque: list[Opaque] = []
         self.citations: list[JsonObject] = []
         self.delta = _DELTAS[kind]
-        self.pieces: list[str] = []
         self.surrogate = ""
         """A high surrogate whose low surrogate has not arrived yet."""
 
@@ -76,7 +67,7 @@ class Draft:
     def __init__(self, ids: Ids | None = None) -> None:
         self._ids = ids or Ids()
         self._usage = _NO_USAGE
-        self._texts: list[list[str]] = []
+        self._texts: list[GrowingText] = []
         self._open: dict[Hashable, _Block] = {}
         self._next = 0
         self._called: set[str] = set()
@@ -88,7 +79,7 @@ class Draft:
     @property
     def texts(self) -> list[str]:
         """The text of every text block so far, in their order."""
-        return ["".join(pieces) for pieces in self._texts]
+        return [written.text for written in self._texts]
 
     @property
     def empty(self) -> bool:
@@ -117,7 +108,10 @@ class Draft:
             and piece.isascii()
             and piece
         ):
-            block.pieces.append(piece)
+            pieces = block.pieces
+            pieces.append(piece)
+            if len(pieces) > MOST_PIECES:
+                block.join()
             return [ev.TextDelta(block.index, piece)]
         return self._write("text", piece, key)
 
@@ -181,7 +175,7 @@ class Draft:
         return self._close(block)
 
     def _close(self, block: _Block) -> list[ev.Event]:
-        written = "".join(block.pieces)
+        written = block.text
         opaque = tuple(block.opaque)
         if block.kind == "text":
             part = Text(written, citations=tuple(block.citations), opaque=opaque)
@@ -259,8 +253,7 @@ class Draft:
     def _write_piece(self, block: _Block, piece: str) -> list[ev.Event]:
         """Write `piece`, but hold a high surrogate until its low surrogate arrives."""
         if not block.surrogate and piece.isascii():
-            block.pieces.append(piece)
-            return [block.delta(block.index, piece)]
+            return self._delta(block, piece)
         whole = block.surrogate + piece
         block.surrogate = whole[-1] if "\ud800" <= whole[-1] <= "\udbff" else ""
         whole = replace_lone_surrogates(whole[: len(whole) - len(block.surrogate)])
@@ -268,6 +261,8 @@ class Draft:
 
     def _delta(self, block: _Block, piece: str) -> list[ev.Event]:
         block.pieces.append(piece)
+        if len(block.pieces) > MOST_PIECES:
+            block.join()
         return [block.delta(block.index, piece)]
 
     def _begin(self, kind: str, key: Hashable, id: str = "", name: str = "") -> list[ev.Event]:
@@ -278,7 +273,7 @@ class Draft:
         self._next += 1
         block = self._open[key] = _Block(kind, index, id, name)
         if kind == "text":
-            self._texts.append(block.pieces)
+            self._texts.append(block)
             return [*events, ev.TextStart(index)]
         if kind == "thinking":
             return [*events, ev.ThinkingStart(index, name)]

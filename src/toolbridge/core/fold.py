@@ -12,6 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from toolbridge.core import events as ev
+from toolbridge.core.growing_text import MOST_PIECES, GrowingText
 from toolbridge.core.messages import (
     Call,
     Foreign,
@@ -32,19 +33,19 @@ BlockEdge: TypeAlias = ev.ThinkingStart | ev.CallStart | ev.ThinkingEnd | ev.Cal
 AnswerReport: TypeAlias = ev.Healed | ev.LogprobsReported | ev.Alternative | ev.Lost
 
 
-class _OpenBlock:
-    """A block that has not ended. Its pieces are joined only when the message is read."""
+class _OpenBlock(GrowingText):
+    """A block that has not ended. Its text is made only when the message is read."""
 
-    __slots__ = ("id", "kind", "name", "pieces")
+    __slots__ = ("id", "kind", "name")
 
     def __init__(self, kind: str, id: str = "", name: str = "") -> None:
+        super().__init__()
         self.kind = kind
         self.id = id
         self.name = name
-        self.pieces: list[str] = []
 
     def part(self) -> Part:
-        written = "".join(self.pieces)
+        written = self.text
         if self.kind == "text":
             return Text(written)
         if self.kind == "thinking":
@@ -78,8 +79,11 @@ class Fold:
         for event in events:
             if isinstance(event, ev.TextDelta):  # nearly every event of nearly every answer
                 block = blocks.get(event.index)
-                if type(block) is _OpenBlock:
-                    block.pieces.append(event.text)
+                if isinstance(block, _OpenBlock):
+                    pieces = block.pieces
+                    pieces.append(event.text)
+                    if len(pieces) > MOST_PIECES:
+                        block.join()
                 else:
                     self.feed(event)
             elif type(event) is ev.TextStart:
@@ -128,6 +132,8 @@ class Fold:
         if not isinstance(block, _OpenBlock):
             raise TypeError(f"block {index} is closed")
         block.pieces.append(piece)
+        if len(block.pieces) > MOST_PIECES:
+            block.join()
 
     def _feed_block(self, event: BlockEdge) -> None:
         match event:

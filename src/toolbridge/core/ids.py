@@ -6,6 +6,9 @@ each request from the operating system; a test passes a fixed seed and gets the 
 
 from hashlib import blake2b
 
+_NEIGHBOURS = 256
+"""About as many ids of requests have the same first digits."""
+
 
 class Ids:
     """A sequence of ids that depends only on the seed."""
@@ -13,6 +16,7 @@ class Ids:
     def __init__(self, seed: bytes | str = b"") -> None:
         self._seed = seed.encode() if isinstance(seed, str) else seed
         self._drawn = 0
+        self._beginning = ""
 
     def draw(self, digits: int) -> str:
         self._drawn += 1
@@ -30,7 +34,13 @@ class Ids:
         return f"msg_{self.draw(16)}"
 
     def request(self) -> str:
-        return f"req_{self.draw(16)}"
+        """Return the id of a request.
+
+        Neighbouring ids begin alike, so that the index of the ledger changes few of its pages.
+        """
+        if not self._beginning or not self._drawn % _NEIGHBOURS:
+            self._beginning = self.draw(6)
+        return f"req_{self._beginning}{self.draw(10)}"
 
 
 class SeenIds:

@@ -29,7 +29,7 @@ class AnswerStages:
         self._scanner = StopScanner(stops) if stops else None
         self._chain = StageChain([*stages, self._scanner] if self._scanner else stages)
         only = stages[0] if len(stages) == 1 and self._scanner is None else None
-        self._gate = only if isinstance(only, ThoughtGate) else None
+        self.gate = only if isinstance(only, ThoughtGate) else None
         """The only stage, where that is a `ThoughtGate`: once open, it passes everything."""
         self.done = False
         """Whether the answer has ended at a stop sequence, so that the upstream need not be read."""
@@ -43,10 +43,10 @@ class AnswerStages:
 
     def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
         """Feed the events of one delivery; return the events that they complete."""
-        if self._gate is None:
+        if self.gate is None:
             events = self._chain.feed_all(events)
-        elif not self._gate.open:
-            events = self._gate.feed_all(events)
+        elif not self.gate.open:
+            events = self.gate.feed_all(events)
         if self._scanner is not None:
             self.done = self._scanner.done
         if events and self.on_finish and isinstance(end := events[-1], ev.Finished):

@@ -331,8 +331,14 @@ class _Attempt:
             self.sink = None
             return None
         left: list[Batch] = []
+        gate = stages.gate
 
         def take(piece: Batch) -> bool:
+            if gate is not None and gate.open and not isinstance(piece[-1], _ENDS):
+                if sink(piece):  # nothing changes between the first content and the end
+                    return True
+                left.append([])
+                return False
             batch = stages.feed_all(piece)
             if not batch:
                 self._over = stages.done

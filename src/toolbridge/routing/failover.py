@@ -112,7 +112,8 @@ class AnswerChain:
 
         A failure before the first batch is raised; a later one is the last event.
         """
-        await self.prepare()
+        if self._left is None:
+            await self.prepare()
         while True:
             begun = False
             last: ev.Event | None = None
@@ -140,7 +141,8 @@ class AnswerChain:
 
     async def message(self) -> Message:
         """Return the whole answer; after every failure another address may be tried."""
-        await self.prepare()
+        if self._left is None:
+            await self.prepare()
         while True:
             sending = self._sending()
             try:

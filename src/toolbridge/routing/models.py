@@ -122,13 +122,14 @@ class ModelRoutes:
 
     async def addresses(self, name: str) -> tuple[str, ...]:
         """Return the addresses that `name` means, in the order in which they are tried."""
-        check_model_name(name)
         if (pinned := self._pinned_chains.get(name)) is not None:
             return pinned
-        await self._rediscover()
+        if "default" not in self._config.map:
+            await self._rediscover()
         kept = self._chains.get(name)
         if kept is not None and asyncio.get_running_loop().time() - kept[0] < ROUTES_KEPT:
             return kept[1]
+        check_model_name(name)
         return await self._chain(name, (name,), lambda: self._names.resolve_chain(name))
 
     async def target_addresses(self, values: Sequence[str]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from toolbridge.accounting.count import count_simply, estimate_request
 from toolbridge.config import Config, ProviderConfig
 from toolbridge.core.errors import ConfigError, ToolbridgeError, Unsupported
 from toolbridge.core.messages import Loss, Message, Request
-from toolbridge.core.steps import finish
+from toolbridge.core.steps import Steps, finish
 from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import check_window, was_truncated
 from toolbridge.policy.routing_rules import has_images
@@ -27,7 +27,6 @@ from toolbridge.routing.attempts import AnswerAttempts, Pause
 from toolbridge.routing.charge import Asked, InnerCharges
 from toolbridge.routing.counting import ProviderCounts
 from toolbridge.routing.failover import AnswerChain, FindAddresses, OpenAttempts
-from toolbridge.routing.loop_turns import LARGE, in_turns
 from toolbridge.routing.models import ModelRoutes
 from toolbridge.routing.provider_health import ProviderHealth
 from toolbridge.routing.providers import config_for, is_first_party
@@ -177,13 +176,10 @@ class Router:
         check_window(size, route.target.window, sure=counted.sure)
         return counted
 
-    async def sized_admit(self, size: int, request: Request, route: Route) -> TokenCount:
-        """Return what `admit` does; a request whose body is large is counted in several turns."""
-        if size > LARGE:
-            # The turns of the request keep their counts.
-            family = _family(self._provider_config(route.address))
-            await in_turns(estimate_request.steps(request, family=family))
-        return self.admit(request, route)
+    def counting(self, request: Request, route: Route) -> Steps[int]:
+        """Return the steps that count the tokens of a large request, before `admit`."""
+        family = _family(self._provider_config(route.address))
+        return estimate_request.steps(request, family=family)
 
     def attempts(
         self,
@@ -202,23 +198,12 @@ class Router:
         options = self._options(request, route, tokens, attaches=attaches)
         return self._attempts(request, route, options, client or ClientSide(losses=on_losses))
 
-    async def sized_attempts(
-        self,
-        size: int,
-        request: Request,
-        route: Route,
-        tokens: int,
-        *,
-        attaches: bool,
-        client: ClientSide,
-    ) -> AnswerAttempts:
-        """Return the attempts; a request whose body is large is prepared in several turns."""
-        if size <= LARGE:
-            return self.attempts(request, route, tokens, attaches=attaches, client=client)
+    def sendable(
+        self, request: Request, route: Route, tokens: int, *, attaches: bool, client: ClientSide
+    ) -> TranslatedRequest:
+        """Return the request for `route`, which its `preparing` has to translate."""
         options = self._options(request, route, tokens, attaches=attaches)
-        sendable = self._translated(request, route, options, client)
-        await in_turns(sendable.preparing())
-        return AnswerAttempts(sendable, client.trace, self.pause)
+        return self._translated(request, route, options, client)
 
     def structured_attempts(
         self, request: Request, route: Route, tokens: int, client: ClientSide

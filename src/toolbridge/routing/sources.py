@@ -247,9 +247,10 @@ class RequestSender:
             kind = incoming.headers.get("content-type", "")
             if stage := endpoint.unwrapping(self.route.provider_config.api, kind):
                 incoming.unwrap(stage)
-        self._on_head(incoming.headers)
+        headers = incoming.headers
+        self._on_head(headers)
         if trace is not None:
-            trace.answered(incoming.status, incoming.headers)
+            trace.answered(incoming.status, headers)
             incoming.observer = trace if trace.records else None
         try:
             check_status(incoming, self.route.provider)

@@ -30,7 +30,8 @@ from toolbridge.server.lifecycle import Lifecycle
 from toolbridge.server.metrics import Metrics, configured_models
 from toolbridge.server.recent_requests import RecentRequests
 from toolbridge.server.request_log import Entry, RequestLog
-from toolbridge.store import private_files
+from toolbridge.server.turn_end import TurnEnd
+from toolbridge.store import log_output, private_files
 from toolbridge.store.budgets import Reservation
 from toolbridge.store.ledger_journal import FOLDER
 from toolbridge.store.ledger_writer import LedgerWriter, SettleDead
@@ -68,10 +69,11 @@ class App:
         self._request_log = RequestLog(config.log, redactor=self.gateway.redactor)
         self.ledger = self.gateway.charges.journal = _ledger(config, self.gateway)
         self.ledger_reads = asyncio.Semaphore(_LEDGER_READS)
+        self._turn_end = TurnEnd(self._flush)
         self._telemetry = _telemetry(config, self.gateway)
         self._ids = Ids(os.urandom(16))
         self._stack = AsyncExitStack()
-        self.in_flight: dict[asyncio.Task[object], Entry] = {}
+        self.in_flight: dict[IncomingRequest, Entry] = {}
         """The tasks and entries of authenticated requests; `http.max_requests` limits their number."""
         self.recent_requests = RecentRequests()
         self.watchers: set[str] = set()
@@ -136,6 +138,7 @@ class App:
 
     async def stop(self) -> None:
         await self._stack.aclose()
+        log_output.flush()
         if self.ledger is not None:
             await asyncio.to_thread(self.ledger.close)
         if self._telemetry is not None:
@@ -181,8 +184,8 @@ class App:
         entry.fields["url.path"] = exchange.path
         return entry
 
-    def admit(self, entry: Entry) -> None:
-        """Count this task as a concurrent request; raise `RateLimited` above the limit.
+    def admit(self, request: IncomingRequest, entry: Entry) -> None:
+        """Count a concurrent request until `release`; raise `RateLimited` above the limit.
 
         Call it after the key check, so that unauthenticated requests cannot use up the limit.
         """
@@ -193,17 +196,11 @@ class App:
                 "try again in a moment",
                 retry_after=1.0,
             )
-        self.count(entry)
+        self.in_flight[request] = entry
 
-    def count(self, entry: Entry) -> None:
-        """Count this task as a concurrent request, which was admitted before."""
-        if (task := asyncio.current_task()) is not None:
-            self.in_flight[task] = entry
-
-    def release(self) -> None:
-        """Stop counting this task."""
-        if (task := asyncio.current_task()) is not None:
-            self.in_flight.pop(task, None)
+    def release(self, request: IncomingRequest) -> None:
+        """Stop counting a request, if it is counted."""
+        self.in_flight.pop(request, None)
 
     def record(self, entry: Entry, status: int) -> None:
         """Add a finished request to the metrics and to the request log."""
@@ -219,6 +216,20 @@ class App:
             self._request_log.write(entry.line(status))
         if entry.on_end is not None:
             entry.on_end(status)
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        """Write at the end of the turn, together with other requests if there are any."""
+        if self.in_flight:
+            self._turn_end.soon()
+        else:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Write what the requests of a turn have recorded: one write to each file for all of them."""
+        if self.ledger is not None:
+            self.ledger.flush()
+        log_output.flush()
 
     def record_call(self, entry: Entry, status: int, *, inner: bool = True) -> None:
         """Add a request to a model to the metrics of its key, to the recent ones and to the ledger.
@@ -232,6 +243,8 @@ class App:
             self.ledger.add(row)
         if self._telemetry is not None:
             self._telemetry.record(entry, status)
+        if inner:
+            self._flush_soon()
 
 
 def _ledger(config: Config, gateway: Gateway) -> LedgerWriter | None:

@@ -52,13 +52,16 @@ class Guard:
         self._created = created
         self._cors = config.cors
         self._local = all(map(is_loopback, hosts.values()))
+        self._good_host = b""
+        """The Host field that was found to be loopback last: clients send the same again."""
 
     async def check(self, request: IncomingRequest) -> None:
         """Raise `NotAllowed` or `Unauthenticated` if the request is not permitted."""
         if not self._created.is_fresh:
             await self._created.refresh()
-        self._check_origin(request)
-        if not self.needs_key:
+        needs_key = self.needs_key
+        self._check_origin(request, needs_key=needs_key)
+        if not needs_key:
             return
         shown = shown_keys(request)
         if not shown:
@@ -81,15 +84,20 @@ class Guard:
         """Whether every request needs a key."""
         return bool(self._key) or self._created.required
 
-    def _check_origin(self, request: IncomingRequest) -> None:
-        origin = request.header("origin") if b"origin" in request.head.headers else ""
+    def _check_origin(self, request: IncomingRequest, *, needs_key: bool) -> None:
+        headers = request.head.headers
+        origin = request.header("origin") if b"origin" in headers else ""
         if origin and not self.allowed_origin(origin):
             raise NotAllowed(f"the origin {origin!r} is not allowed; add it to `cors`")
-        if not self._local or self.needs_key:
+        if not self._local or needs_key:
             return
-        given = request.header("host")
-        if given and not is_loopback(host_of(given)):
+        host = headers.get(b"host", b"")
+        if not host or host == self._good_host:
+            return
+        given = host.decode("latin-1")
+        if not is_loopback(host_of(given)):
             raise NotAllowed(f"the host {given!r} is not loopback; set `key` to allow other hosts")
+        self._good_host = host
 
     def allowed_origin(self, origin: str) -> str:
         """Return the value of `access-control-allow-origin`; empty if `origin` is not allowed."""

@@ -13,7 +13,6 @@ from toolbridge.core.fold import Fold, collect
 from toolbridge.core.messages import Loss, Message, Request
 from toolbridge.core.usage import Usage
 from toolbridge.policy.failover import TriedAddress, chain_loss
-from toolbridge.policy.thinking import attaches
 from toolbridge.routing.charge import Asked, Charge
 from toolbridge.routing.passthrough import PassedBytes, PassthroughRequest
 from toolbridge.routing.route import Route
@@ -22,7 +21,7 @@ from toolbridge.routing.sources import Batch
 from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_provider
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.kept_requests import KeptRequest
-from toolbridge.server.request_fields import note_model
+from toolbridge.server.request_fields import is_agent, note_model
 from toolbridge.server.request_log import Entry
 
 MAX_HEADER = 1000
@@ -50,7 +49,7 @@ class ClientTurn:
         self.kept = kept
         self.edits = edits
         """What the gateway itself has changed in the request, by scopes and by the loop guard."""
-        self.from_agent = attaches(exchange.header("user-agent"), exchange.header("x-app"))
+        self.from_agent = is_agent(exchange)
         """Whether the client is a coding agent that attaches options its user did not choose."""
         self.charge: Charge | None = None
         self.asked = AnswerContext(request, entry.at)

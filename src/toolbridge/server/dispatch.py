@@ -124,7 +124,7 @@ class Dispatcher:
             await _reject(exchange, Problem("overloaded", text))
             raise
         finally:
-            app.release()
+            app.release(exchange)
             if makes_answer or not entry.handed_over:
                 app.record(entry, exchange.status)
 
@@ -149,10 +149,10 @@ class Dispatcher:
         if exchange.method == "OPTIONS":
             await exchange.reply(200, b"")
             return
-        if exchange.path not in _OPEN and not routes.is_page(exchange.path):
+        if exchange.path not in _OPEN and exchange.path not in routes.PAGES:
             await app.guard.check(exchange)
             if exchange.path != _METRICS:
-                app.admit(entry)
+                app.admit(exchange, entry)
         if keeps_answer(exchange, app.config):
             await self._resume(app, exchange, entry)
         else:
@@ -163,7 +163,7 @@ class Dispatcher:
         from toolbridge.server import resuming
 
         async def make(app: App, produced: HttpExchange, entry: Entry) -> None:
-            app.count(entry)
+            app.in_flight[produced] = entry  # it was admitted as the request of the client
             await _route(produced)(app, produced, entry)
 
         async def produce(produced: HttpExchange) -> None:

@@ -24,7 +24,7 @@ from toolbridge.core.messages import Message, Problem, Request
 from toolbridge.core.redaction import Redactor
 from toolbridge.policy.key_scopes import check_model
 from toolbridge.routing import Router
-from toolbridge.routing.attempts import Batch
+from toolbridge.routing.attempts import Batch, BatchSink
 from toolbridge.routing.charges import Charges
 from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.loop_turns import LARGE, in_turns, next_turn
@@ -41,7 +41,7 @@ from toolbridge.server.passthrough import (
     TurnWriter,
     reply_as_provider,
 )
-from toolbridge.server.request_fields import note_client, session_of
+from toolbridge.server.request_fields import note_client
 from toolbridge.server.request_log import Entry
 from toolbridge.server.rule_routes import choose_addresses, key_name, routing_headers
 from toolbridge.server.server_tool_turns import GatewayTools
@@ -127,14 +127,14 @@ class Gateway:
         if self._recorder is not None:
             self._recorder.attach(exchange, kept)
         entry.fields["surface"] = ask.codec.name
-        note_client(entry, exchange)  # before the first error
+        session = note_client(entry, exchange)  # before the first error
         if len(body) > LARGE:
             request = await in_turns(ask.reading(body))
             await next_turn()
         else:
             request = ask.read(body)
         entry.asks_model = True
-        if not request.session and (session := session_of(exchange)):
+        if session and not request.session:
             request = msgspec.structs.replace(request, session=session)
         request, edits = permitted_request(request, exchange.access, self.config.loop_guard)
         kept.request_model = request.model
@@ -274,17 +274,15 @@ class Gateway:
         fold = Fold()
         turn.follow(fold)
 
-        def push(batch: Batch) -> bool:
-            fold.feed_all(batch)
-            return reply.push(writer.write(batch))
-
         last: ev.Event | None = None
         try:
             async with aclosing(chain.events()) as batches:
                 async for batch in batches:
                     if last is None:
                         turn.begin(batch)
-                        chain.push_to(push if turn.exchange.may_push else None)
+                        chain.push_to(
+                            _pushing(fold, writer, reply) if turn.exchange.may_push else None
+                        )
                     last = batch[-1] if batch else last
                     fold.feed_all(batch)
                     if batch and isinstance(last, ev.Finished):
@@ -314,6 +312,17 @@ class Gateway:
         array = turn.asked.request.extra.get("alt") == "json"
         kind = "application/json" if array else turn.codec.content_type
         return StreamReply(turn.exchange, kind, writer, waits)
+
+
+def _pushing(fold: Fold, writer: TurnWriter, reply: StreamReply) -> BatchSink:
+    """Return what sends the events after the first content, for which the writer is chosen."""
+    feed_all, write, send = fold.feed_all, writer.current.write, reply.push
+
+    def push(batch: Batch) -> bool:
+        feed_all(batch)
+        return send(write(batch))
+
+    return push
 
 
 def _answered_in(codec: Codec, ask: ApiEndpoint) -> ApiEndpoint:

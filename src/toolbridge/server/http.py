@@ -28,7 +28,9 @@ class Channel(Protocol):
     def defaults(self) -> list[tuple[bytes, bytes]]:
         """Return the header fields of every response."""
 
-    def write(self, data: bytes) -> None: ...
+    @property
+    def write(self) -> Callable[[bytes], None]:
+        """Sends bytes to the client, without waiting."""
 
     async def drained(self, *, bounded: bool = False) -> None:
         """Wait until the write buffer has room; if `bounded`, at most for `body_timeout`."""
@@ -112,9 +114,9 @@ class HttpExchange(IncomingRequest):
                 f"the request body is {declared} bytes; the limit is {limit} (`max_body`)"
             )
         whole = await self.channel.read_body(self, limit)
-        encoding = self.header("content-encoding")
-        if not encoding:
+        if b"content-encoding" not in self.head.headers:
             return whole
+        encoding = self.header("content-encoding")
         try:
             return unpacked(whole, encoding, limit)
         except UnknownEncoding:
@@ -168,11 +170,15 @@ class HttpExchange(IncomingRequest):
         self.sent += len(piece)
         if self.tap is not None:
             self.tap.add(piece)
-        head, self._pending = self._pending, b""
-        data = head + self._framing.frame(piece)
+        framing, channel = self._framing, self.channel
+        if framing.chunked and piece and not self._pending:
+            data = b"%x\r\n%b\r\n" % (len(piece), piece)  # `frame`, without a call per chunk
+        else:
+            head, self._pending = self._pending, b""
+            data = head + framing.frame(piece)
         if data and not self.client_left and not self.finished:
-            self.channel.write(data)
-        return not self.channel.paused
+            channel.write(data)
+        return not channel.paused
 
     async def finish(self, last: bytes = b"") -> None:
         if self.finished:

@@ -50,6 +50,9 @@ class Application(Protocol):
 class HttpConnection(asyncio.Protocol):
     """One client connection: parses requests and runs them one after the other."""
 
+    write: Callable[[bytes], None]
+    """Sends bytes to the client: the method of the transport itself."""
+
     def __init__(
         self,
         app: Application,
@@ -88,6 +91,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # TCP: it reads and writes
+        self.write = self._transport.write
         count = len(self._state.connections)
         self._state.connections.add(self)  # type: ignore[arg-type]  # uvicorn lists its own classes
         if count >= self._limits.max_connections + SPARE:
@@ -297,9 +301,6 @@ class HttpConnection(asyncio.Protocol):
 
     def defaults(self) -> list[tuple[bytes, bytes]]:
         return self._state.default_headers
-
-    def write(self, data: bytes) -> None:
-        self._transport.write(data)
 
     async def drained(self, *, bounded: bool = False) -> None:
         if not self.paused:

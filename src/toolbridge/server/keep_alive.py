@@ -21,14 +21,15 @@ class KeepAlive:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._beat = beat
-        self._interval = interval
-        self._due = self._loop.time() + first
-        self._timer = self._loop.call_at(self._due, self._tick)
+        self.interval = interval
+        self.due = self._loop.time() + first
+        """When the next keep-alive is sent; later each time that data is sent."""
+        self._timer = self._loop.call_at(self.due, self._tick)
         self._beating: asyncio.Task[None] | None = None
 
     def touch(self) -> None:
         """Restart the interval, because data was sent."""
-        self._due = self._loop.time() + self._interval
+        self.due = self._loop.time() + self.interval
 
     def stop(self) -> None:
         """Send no more keep-alives. The stream that owned this one is freed with its last use."""
@@ -38,11 +39,11 @@ class KeepAlive:
             self._beating.cancel()
 
     def _tick(self) -> None:
-        if self._loop.time() + 0.001 >= self._due:
+        if self._loop.time() + 0.001 >= self.due:
             self.touch()
             if self._beating is None or self._beating.done():
                 self._beating = self._loop.create_task(self._send())
-        self._timer = self._loop.call_at(self._due, self._tick)
+        self._timer = self._loop.call_at(self.due, self._tick)
 
     async def _send(self) -> None:
         await self._beat()

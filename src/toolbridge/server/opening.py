@@ -20,6 +20,7 @@ from toolbridge.policy.server_tools import forced_tool, refuse
 from toolbridge.routing import Router
 from toolbridge.routing.attempts import AnswerAttempts, KnownAnswer, OpenedAnswer
 from toolbridge.routing.charges import Charges
+from toolbridge.routing.loop_turns import LARGE, in_turns
 from toolbridge.routing.route import Route
 from toolbridge.routing.translated import ClientSide
 from toolbridge.server.caller_login import ClientHeaders
@@ -82,7 +83,12 @@ async def open_answer(
     asked, request = request, request if plan is None else plan.request
     if (known := _known(turn, route, request)) is not None:
         return known
-    counted = await gateway.router.sized_admit(len(body), request, route)
+    router = gateway.router
+    if len(body) > LARGE:
+        await in_turns(
+            router.counting(request, route)
+        )  # the turns of the request keep their counts
+    counted = router.admit(request, route)
     turn.counted = turn.kept.estimate = counted
     turn.kept.estimates[route.address] = counted
     turn.asked = AnswerContext(asked, turn.entry.at, counted.shown)
@@ -97,9 +103,12 @@ async def open_answer(
     if plan is not None:
         plan = msgspec.structs.replace(plan, request=request)
         return _answer_with_tools(gateway, turn, route, plan, client)
-    return await gateway.router.sized_attempts(
-        len(body), request, route, counted.tokens, attaches=turn.from_agent, client=client
-    )
+    agent = turn.from_agent
+    if len(body) > LARGE:
+        sendable = router.sendable(request, route, counted.tokens, attaches=agent, client=client)
+        await in_turns(sendable.preparing())
+        return AnswerAttempts(sendable, client.trace, router.pause)
+    return router.attempts(request, route, counted.tokens, attaches=agent, client=client)
 
 
 def _passes(gateway: OpeningGateway, turn: ClientTurn, route: Route) -> bool:

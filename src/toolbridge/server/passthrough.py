@@ -134,18 +134,17 @@ class TurnWriter:
         self._passing: PassthroughWriter | None = None
 
     def write(self, batch: Batch) -> bytes:
-        if self._turn.passing is None:
-            return self._translated.write(batch)
-        return self._writer.write(batch)
+        return self.current.write(batch)
 
     def close(self) -> bytes:
-        return self._writer.close()
+        return self.current.close()
 
     def keep_alive(self) -> bytes:
-        return self._writer.keep_alive()
+        return self.current.keep_alive()
 
     @property
-    def _writer(self) -> Writer:
+    def current(self) -> Writer:
+        """The writer of the provider that serves the turn now; after the first content it stays."""
         passed = self._turn.passed
         if passed is None:
             return self._translated

@@ -173,7 +173,7 @@ async def stream(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     if len(app.watchers) >= MOST_WATCHERS:
         text = f"{MOST_WATCHERS} pages watch the requests already; close one of them"
         raise RateLimited(text, retry_after=5.0)
-    app.release()  # a watcher is no request that a model works on
+    app.release(exchange)  # a watcher is no request that a model works on
     head = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
     await exchange.start(200, {**head, "x-accel-buffering": "no"})
     if exchange.method == "HEAD":

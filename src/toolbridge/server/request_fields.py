@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Request
+from toolbridge.policy.thinking import attaches
 from toolbridge.routing.pricing import has_price
 from toolbridge.routing.route import Route
 from toolbridge.server.http import IncomingRequest
@@ -32,6 +33,18 @@ def client_of(exchange: IncomingRequest) -> str:
     return _product_of(exchange.head.headers.get(b"user-agent", b"")[:_LONGEST_AGENT])
 
 
+def is_agent(exchange: IncomingRequest) -> bool:
+    """Return whether the client is a coding agent that requests thinking by default."""
+    headers = exchange.head.headers
+    agent = headers.get(b"user-agent", b"")[:_LONGEST_AGENT]
+    return _is_agent(agent, headers.get(b"x-app", b"")[:_LONGEST_AGENT])
+
+
+@lru_cache(maxsize=256)
+def _is_agent(agent: bytes, app: bytes) -> bool:
+    return attaches(agent.decode("latin-1"), app.decode("latin-1"))
+
+
 @lru_cache(maxsize=256)
 def _product_of(agent: bytes) -> str:
     product = agent.decode("latin-1").partition(" ")[0].partition("/")[0]
@@ -44,8 +57,8 @@ def note_caller(entry: Entry, exchange: IncomingRequest) -> None:
     note_client(entry, exchange)
 
 
-def note_client(entry: Entry, exchange: IncomingRequest) -> None:
-    """Note the program, the key and the session of the client."""
+def note_client(entry: Entry, exchange: IncomingRequest) -> str:
+    """Note the program, the key and the session of the client; return the session."""
     if b"traceparent" in exchange.head.headers:
         entry.trace_parent = exchange.header("traceparent")
     if client := client_of(exchange):
@@ -54,6 +67,7 @@ def note_client(entry: Entry, exchange: IncomingRequest) -> None:
         entry.fields["toolbridge.key"] = exchange.access.name
     if session := session_of(exchange):
         entry.fields["session.id"] = session
+    return session
 
 
 def note_model(entry: Entry, api: str, request: Request, route: Route) -> None:

@@ -103,42 +103,31 @@ class Entry:
         return self._row(0, message, estimated=estimated)
 
     def _row(self, status: int, message: Message, *, estimated: bool) -> LedgerRow:
-        usage, cost = message.usage, message.usage.cost
-        problem = "" if message.problem is None else message.problem.kind
+        usage, cost, fields = message.usage, message.usage.cost, self.fields
         first = self.first_token
         took = self.seconds if self.took is None else self.took
-        texts = list(map(str, map(self.fields.get, _ROW_FIELDS, _BLANKS)))
-        if max(map(len, texts)) > _SHORT:
+        texts = list(map(str, map(fields.get, _ROW_FIELDS, _BLANKS)))
+        if len("".join(texts)) > _SHORT:
             texts = [text[:_SHORT] for text in texts]
         id, key, client, session, api, asked, model, provider, error = texts
+        if not error and message.problem is not None:
+            error = message.problem.kind
         routes: tuple[str, ...] = (f"{provider}/{model}",) if provider else ()
-        if "routes.tried" in self.fields:
+        if "routes.tried" in fields:
             routes = self._tried_routes()
+        # By position, in the order of the fields: names cost a third of the time.
         return LedgerRow(
-            id=id,
-            at=self.at,
-            key=key,
-            client=client,
-            session=session,
-            api=api,
-            asked=asked,
-            model=model,
-            provider=provider,
-            routes=routes,
-            status=status,
-            error=error or problem,
-            input=usage.input,
-            cache_read=usage.cache_read,
-            cache_write=usage.cache_write,
-            output=usage.output,
-            thinking=usage.reasoning,
-            estimated=estimated,
-            cost=nanos(cost.total) if cost is not None else 0 if self.free else None,
-            first_token_ms=None if first is None else round(first * 1000, 1),
-            total_ms=round(took * 1000, 1),
-            healings=sum([len(report.steps) for report in self.healed]) if self.healed else 0,
-            losses=len(self.losses),
-        )
+            id, self.at, key, client, session, api, asked, model, provider, routes,
+            status, error,
+            usage.input, usage.cache_read, usage.cache_write, usage.output, usage.reasoning,
+            estimated,
+            nanos(cost.total) if cost is not None else 0 if self.free else None,
+            "USD",
+            None if first is None else round(first * 1000, 1),
+            round(took * 1000, 1),
+            sum([len(report.steps) for report in self.healed]) if self.healed else 0,
+            len(self.losses),
+        )  # fmt: skip
 
     def _tried_routes(self) -> tuple[str, ...]:
         """Return the addresses that were tried in a failover."""
@@ -232,7 +221,7 @@ class RequestLog:
         if not self.writes or self._out is None:
             return
         if self._style == "json" and self._is_plain(line):
-            self._out.write_bytes(dump_bytes(line) + b"\n")
+            self._out.add(dump_bytes(line) + b"\n")
             return
         bounded: dict[str, Json] = {name: _bounded(value) for name, value in line.items()}
         text = self._redactor.text(_pretty(bounded) if self._style == "pretty" else dumps(bounded))

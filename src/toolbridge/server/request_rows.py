@@ -161,6 +161,7 @@ async def read_ledger(app: "App", work: Callable[[LedgerStore], list[T]]) -> lis
         return []
 
     def read() -> list[T]:
+        writer.catch_up()
         ledger = writer.open_store()
         try:
             return work(ledger)

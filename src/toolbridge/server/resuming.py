@@ -42,7 +42,7 @@ async def serve(
             _note_repeat(app, entry, api, followed.id)
         else:
             entry.handed_over = True
-            app.release()  # the task that makes the answer counts instead
+            app.release(exchange)  # the task that makes the answer counts instead
         try:
             await AnswerSender(exchange, entry, followed, ids=wish.ids).send()
         except AnswerLost:

@@ -189,13 +189,12 @@ async def explain(app: App, exchange: HttpExchange, entry: Entry) -> None:
     await explanations.serve(app, exchange, entry)
 
 
+PAGES = frozenset(ui.FILES)
+"""The paths of the files of the timeline page."""
+
+
 def is_stream(path: str) -> bool:
     return path in {STREAM, RUNS} or path.startswith((f"{STREAM}/", f"{RUNS}/"))
-
-
-def is_page(path: str) -> bool:
-    """Return whether `path` is a file of the timeline page."""
-    return path in ui.FILES
 
 
 def reject_stream(problem: Problem) -> Rejection:

@@ -138,14 +138,14 @@ async def serve(app: "App", scope: Scope, receive: Receive, send: Send) -> None:
     request = request_of(scope)
     try:
         await app.guard.check(request)
-        app.admit(app.open_entry(request))
+        app.admit(request, app.open_entry(request))
     except ToolbridgeError as error:
         await receive()
         await _deny(send, error)
     else:
         await StreamSocket(app, request, receive, send).serve()
     finally:
-        app.release()
+        app.release(request)
 
 
 async def _deny(send: Send, error: ToolbridgeError) -> None:

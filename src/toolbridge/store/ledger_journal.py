@@ -2,7 +2,8 @@
 
 A request to a model is noted before it is sent, while it runs, and when it has ended; each line has
 the whole row, and the last line of a request counts. A line is given to the operating system with
-one `write`, which a killed process does not undo (a machine that loses power may). The lock on the
+`write`, which a killed process does not undo (a machine that loses power may); the lines of requests
+that have ended wait for the next line, or for the end of a turn of the event loop. The lock on the
 file ends with its process. So another process, or the next one, knows that the owner is dead, and
 puts its rows into the ledger: `dead_journals`. The ledger leaves out a row that it has, so a row
 that is put there twice counts once.
@@ -65,6 +66,8 @@ class LedgerJournal:
         self._size = 0
         self._lines: dict[str, bytes] = {}
         """The last line of each request that the file must have; of `left` ones only the file has it."""
+        self._unwritten: dict[str, bytes] = {}
+        """The lines of them that are written together with the next one."""
         self.left = 0
         """Rows that only the file has, because the memory has no room for them."""
         self._broken = not _HAS_LOCKS
@@ -72,20 +75,9 @@ class LedgerJournal:
     def note(self, line: JournalLine, *, leave: bool = False) -> bool:
         """Write a line; return whether the file has it. With `leave` it is not kept in memory."""
         data = _encode(line) + b"\n"
-        length = len(data)
         with self._lock:
-            if self._broken or self._size + length > _MOST_BYTES:
+            if not self._write(data):
                 return False
-            try:
-                if self._file < 0:
-                    self._open()
-                if os.write(self._file, data) != length:  # a full disk took a part
-                    os.ftruncate(self._file, self._size)
-                    return False
-            except OSError as error:
-                self._report(error)
-                return False
-            self._size += length
             if leave:
                 self.left += 1
                 self._lines.pop(line.row.id, None)
@@ -93,11 +85,25 @@ class LedgerJournal:
                 self._lines[line.row.id] = data
         return True
 
+    def add(self, line: JournalLine) -> None:
+        """Write a line with the next one, or with `flush`, whichever is first."""
+        data = _encode(line) + b"\n"
+        with self._lock:
+            if not self._broken:
+                self._lines[line.row.id] = self._unwritten[line.row.id] = data
+
+    def flush(self) -> None:
+        """Write the lines of `add`."""
+        if self._unwritten:
+            with self._lock:
+                self._write(b"")
+
     def written(self, ids: list[str]) -> None:
         """Forget rows that the ledger has."""
         with self._lock:
             for id in ids:
                 self._lines.pop(id, None)
+                self._unwritten.pop(id, None)
             if self.left or self._file < 0:
                 return
             try:
@@ -119,6 +125,7 @@ class LedgerJournal:
 
     def close(self) -> None:
         """Give up the file; remove it unless rows wait in it."""
+        self.flush()
         with self._lock:
             if self._file >= 0:
                 with suppress(OSError):
@@ -129,6 +136,27 @@ class LedgerJournal:
             self._broken = True
 
     # ── with the lock ────────────────────────────────────────────────────────
+
+    def _write(self, data: bytes) -> bool:
+        """Append the lines of `add`, and `data`; return whether the file has them."""
+        if self._unwritten:
+            # If they cannot be written, they are in memory only, as any line is then.
+            data = b"".join([*self._unwritten.values(), data])
+            self._unwritten.clear()
+        length = len(data)
+        if self._broken or self._size + length > _MOST_BYTES:
+            return False
+        try:
+            if self._file < 0:
+                self._open()
+            if os.write(self._file, data) != length:  # a full disk took a part
+                os.ftruncate(self._file, self._size)
+                return False
+        except OSError as error:
+            self._report(error)
+            return False
+        self._size += length
+        return True
 
     def _open(self) -> None:
         private_files.make_folder(self._folder)
@@ -148,6 +176,7 @@ class LedgerJournal:
         if os.write(file, data) == len(data):
             path.replace(self.path)
             self._file, file, self._size = file, self._file, len(data)
+            self._unwritten.clear()
         else:  # no room for it; the old one stays
             path.unlink()
         os.close(file)

@@ -3,6 +3,8 @@
 Both have the same columns, in the order of `LedgerRow`. What differs is a `LedgerDialect`.
 """
 
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, NamedTuple  # noqa: TID251  a row of a database
 
 import msgspec
@@ -27,6 +29,8 @@ _FILTERS: dict[RowFilter, str] = {
 }
 _SEARCHED = ("id", "key", "client", "session", "api", "asked", "model", "provider", "routes")
 _routes = msgspec.json.Decoder(tuple[str, ...])
+_values = attrgetter(*COLUMNS)
+_ROUTES, _ESTIMATED = COLUMNS.index("routes"), COLUMNS.index("estimated")
 
 
 class LedgerDialect(NamedTuple):
@@ -109,8 +113,14 @@ def row_of(found: tuple[Any, ...]) -> LedgerRow:
     return LedgerRow(**values)
 
 
-def values_of(row: LedgerRow) -> tuple[Any, ...]:
+def values_of(row: LedgerRow) -> list[Any]:
     """Return the values of a row, in the order of the columns."""
-    found = msgspec.structs.asdict(row)
-    found |= {"routes": dumps(list(row.routes)), "estimated": int(row.estimated)}
-    return tuple(found[name] for name in COLUMNS)
+    values = list(_values(row))
+    values[_ROUTES] = _routes_text(row.routes)
+    values[_ESTIMATED] = int(row.estimated)
+    return values
+
+
+@lru_cache(maxsize=256)
+def _routes_text(routes: tuple[str, ...]) -> str:
+    return dumps(list(routes))

@@ -1,7 +1,7 @@
 """Appends rows to the ledger off the request path, in batches.
 
 A request puts its row into a journal and into a bounded queue. One thread, started with the first
-row, writes what has arrived. While the ledger cannot be written (a full disk, a server that is
+row, writes what has arrived; who reads the ledger in this process has that written first. While the ledger cannot be written (a full disk, a server that is
 away), rows wait: in the queue, and those without room there in the journal alone. The thread also
 takes over the journals of processes that were killed. No answer waits for the ledger.
 """
@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -33,9 +34,13 @@ from toolbridge.store.notices import notice, worker_notices
 
 MOST_WAITING = 10_000
 """Rows in the queue."""
-_BATCH = 500
+_BATCH = 1000
 _DELAY = 0.1
 """Seconds in which rows are collected for one batch."""
+_MANY = 50
+"""Rows of a batch after which the next one is collected for longer."""
+_LONG_DELAY = 0.5
+"""Seconds in which it is collected: a row of a large batch costs a fraction of one of a small batch."""
 _PAUSE = 2.0
 """Seconds after an error until the next attempt."""
 _CLEANING = 3600.0
@@ -79,6 +84,10 @@ class LedgerWriter:
         self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._closing = False
+        self._added = self._written = 0
+        """Rows that were put into the queue and taken from it since the start."""
+        self._wanted = 0
+        """The value of `_written` that a reader waits for."""
         self._trouble = ""
         self._cleaned = self._looked = float("-inf")
         self.dropped = 0
@@ -100,19 +109,41 @@ class LedgerWriter:
         return row
 
     def add(self, row: LedgerRow) -> None:
-        """Put a row into the journal and the queue; never wait for the ledger and never raise."""
+        """Put a row into the journal and the queue; never wait for the ledger and never raise.
+
+        The journal has it after `flush`, or with the next row that is noted.
+        """
         row = self._safe(row)
         with self._lock:
-            full = len(self._rows) >= self._most
-            kept = self._journal is not None and self._journal.note(JournalLine(row), leave=full)
-            if full:
+            if len(self._rows) >= self._most:
+                kept = self._journal is not None and self._journal.note(
+                    JournalLine(row), leave=True
+                )
                 self.dropped += not kept
                 return
+            if self._journal is not None:
+                self._journal.add(JournalLine(row))
             self._rows.append(row)
+            self._added += 1
             if len(self._rows) == 1:
-                self._changed.notify()
+                self._changed.notify_all()
         if self._thread is None:
             self._begin()
+
+    def flush(self) -> None:
+        """Let the journal have all rows."""
+        if self._journal is not None:
+            self._journal.flush()
+
+    def catch_up(self, wait: float = 1.0) -> None:
+        """Return when the ledger has the rows of now: at once if it is away, and after `wait` seconds."""
+        with self._changed:
+            wanted = self._added
+            if self._written >= wanted or self._trouble:
+                return
+            self._wanted = wanted
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._written >= wanted or bool(self._trouble), wait)
 
     def _begin(self) -> None:
         if self._thread is None:
@@ -124,7 +155,7 @@ class LedgerWriter:
         if self._thread is not None:
             with self._changed:
                 self._closing = True
-                self._changed.notify()
+                self._changed.notify_all()
             self._thread.join(wait)
         waiting = len(self._rows)
         if self._journal is not None:
@@ -141,22 +172,33 @@ class LedgerWriter:
 
     def _run(self) -> None:
         store = self.open_store()
+        delay = _DELAY
         while True:
             self._look_for_dead(store)
-            with self._changed:
-                if not self._rows and not self._closing:
-                    self._changed.wait(_LOOKING if self._folder is not None else None)
-                if not self._rows and self._closing:
-                    break
-                if not self._closing and self._rows:
-                    self._changed.wait(_PAUSE if self._trouble else _DELAY)
-                batch = [self._rows[at] for at in range(min(_BATCH, len(self._rows)))]
+            batch = self._collected(_PAUSE if self._trouble else delay)
+            if batch is None:
+                break
             if batch and not self._tried(partial(self._write, store, batch)):
                 if self._closing:
                     break
             elif len(self._rows) < _BATCH:
                 self._tried(partial(self._write_left, store))
+            delay = _LONG_DELAY if len(batch) > _MANY else _DELAY
         store.close()
+
+    def _collected(self, delay: float) -> list[LedgerRow] | None:
+        """Wait for rows, and for more of them for `delay` seconds; return None at the end."""
+        with self._changed:
+            if not self._rows and not self._closing:
+                self._changed.wait(_LOOKING if self._folder is not None else None)
+            if not self._rows and self._closing:
+                return None
+            if self._rows and (self._trouble or len(self._rows) < _BATCH):
+                self._changed.wait_for(self._is_urgent, delay)
+            return list(islice(self._rows, _BATCH))
+
+    def _is_urgent(self) -> bool:
+        return self._closing or (self._wanted > self._written and not self._trouble)
 
     def _tried(self, work: Callable[[], None]) -> bool:
         """Call `work`; report when the ledger goes away and when it is back."""
@@ -167,7 +209,10 @@ class LedgerWriter:
                 where = "memory" if self._journal is None else "the journal"
                 text = f"the ledger cannot be written: {error}; rows wait in {where}"
                 worker_notices.report("ledger", text, fault=True)
-            self._trouble = str(error)
+            with self._changed:
+                self._trouble = str(error)
+                self._changed.notify_all()
+            self.flush()
             return False
         if self._trouble:
             text = f"the ledger is written again; {self.dropped} rows were dropped"
@@ -185,6 +230,8 @@ class LedgerWriter:
         with self._changed:
             for _ in batch:
                 self._rows.popleft()
+            self._written += len(batch)
+            self._changed.notify_all()
         if self._journal is not None:
             self._journal.written([row.id for row in batch])
 

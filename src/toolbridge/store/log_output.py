@@ -4,16 +4,23 @@ Standard error may be a pipe that stays open and is not read. A blocking write t
 event loop, and with it every answer. So a part is written only when the descriptor has room for it;
 the rest waits in a buffer. When the buffer is full, lines are dropped and counted, and the count is
 written as soon as there is room again.
+
+The lines of all requests of a turn of the event loop are one write (`add`, then `flush`). Any other
+line is written after those that wait, so the order is kept.
 """
 
+import atexit
 import os
 import select
 import stat
 import sys
+import threading
 from typing import TextIO
 
 MOST_WAITING = 256 * 1024
 """Bytes that may wait in the buffer."""
+_MOST_ADDED = 64 * 1024
+"""Bytes that wait for the end of a turn."""
 _PIECE = 512
 """Bytes that a ready descriptor accepts without blocking; POSIX guarantees 512 for every pipe."""
 
@@ -29,19 +36,37 @@ class LogOutput:
         self._piece = max(_PIECE, getattr(select, "PIPE_BUF", _PIECE))
         self._is_file = _is_file(self._fd)
         """Whether a write never has to wait for a reader."""
+        # A notice may come from another thread, or from a signal while a line is written.
+        self._lock = threading.RLock()
 
     def write(self, text: str) -> None:
         """Write whole lines, now or when there is room; never block and never raise."""
-        self.write_bytes(text.encode("utf-8", "backslashreplace"))
+        data = text.encode("utf-8", "backslashreplace")
+        with self._lock:
+            self._write(data)
 
-    def write_bytes(self, data: bytes) -> None:
-        """Like `write`, for lines in UTF-8."""
+    def add(self, data: bytes) -> None:
+        """Write whole lines in UTF-8 with the next ones, or with `flush`, whichever is first."""
+        with self._lock:
+            if self._fd is None or self._dropped or len(self._waiting) + len(data) > _MOST_ADDED:
+                self._write(data)
+            else:
+                self._waiting += data
+
+    def flush(self) -> None:
+        """Write the lines of `add`, now or when there is room; never block and never raise."""
+        if self._waiting:
+            with self._lock:
+                self._write(b"")
+
+    def _write(self, data: bytes) -> None:
         try:
             if self._fd is None or self.out.closed:  # a closed number may belong to another file
+                self._waiting.clear()
                 self.out.write(data.decode())
                 self.out.flush()
                 return
-            if self._waiting:
+            if len(self._waiting) + len(data) > MOST_WAITING or self._dropped:
                 self._empty()
             if self._dropped and not self._waiting:
                 data = self._count() + data
@@ -62,12 +87,19 @@ class LogOutput:
         """Write as much as there is room for."""
         try:
             while self._waiting and (self._is_file or _has_room(self._fd)):
-                del self._waiting[: os.write(self._fd, self._waiting[: self._piece])]  # type: ignore[arg-type]
+                del self._waiting[: os.write(self._fd, self._next())]  # type: ignore[arg-type]
         except BlockingIOError:
             return  # another writer has filled the pipe
         except OSError:
             self._waiting.clear()  # the reader has closed the pipe, or the disk is full
             raise
+
+    def _next(self) -> bytes:
+        """Return what is written at once: other processes may write lines to the same pipe."""
+        if self._is_file or len(self._waiting) <= self._piece:
+            return bytes(self._waiting)
+        end = self._waiting.rfind(b"\n", 0, self._piece) + 1
+        return bytes(self._waiting[: end or self._piece])
 
 
 def standard_error() -> LogOutput | None:
@@ -81,7 +113,14 @@ def standard_error() -> LogOutput | None:
     return _current
 
 
+def flush() -> None:
+    """Write the lines that wait for the end of a turn."""
+    if _current is not None:
+        _current.flush()
+
+
 _current: LogOutput | None = None
+atexit.register(flush)
 
 
 def _descriptor(out: TextIO) -> int | None:

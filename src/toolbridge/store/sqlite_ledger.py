@@ -1,5 +1,8 @@
 """The ledger in a SQLite file."""
 
+import sqlite3
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from toolbridge.store.ledger import Grouping, LedgerRow, RowQuery, UsageTotal
@@ -25,6 +28,9 @@ _SQL = LedgerDialect(
     bytes="",
     day="strftime('%Y-%m-%d', at, 'unixepoch')",
 )
+# Each call of SQLite gives up Python's lock, and then waits for the event loop to get it back. So a
+# statement has many rows, as many as every SQLite has variables for: 999 before 3.32.
+_ROWS = 999 // len(COLUMNS)
 
 
 class SqliteLedger:
@@ -34,10 +40,13 @@ class SqliteLedger:
         self._tables = SqliteTables(path, _SCHEMA)
 
     def append(self, rows: list[LedgerRow]) -> None:
-        marks = ",".join("?" * len(COLUMNS))
-        sql = f"insert or ignore into {_SQL.table} values ({marks})"  # noqa: S608  our own marks
-        values = [values_of(row) for row in rows]
-        self._tables.work(lambda c: c.executemany(sql, values))
+        def work(connection: sqlite3.Connection) -> None:
+            for start in range(0, len(rows), _ROWS):
+                part = rows[start : start + _ROWS]
+                values = chain.from_iterable(map(values_of, part))
+                connection.execute(_insertion(len(part)), tuple(values))
+
+        self._tables.work(work)
 
     def forget(self, before: float) -> None:
         self._tables.work(lambda c: c.execute("delete from requests where at < ?", (before,)))
@@ -52,3 +61,10 @@ class SqliteLedger:
 
     def close(self) -> None:
         self._tables.shut()
+
+
+@cache
+def _insertion(rows: int) -> str:
+    """Return the statement that adds rows."""
+    marks = f"({','.join('?' * len(COLUMNS))})"
+    return f"insert or ignore into {_SQL.table} values {','.join([marks] * rows)}"  # noqa: S608  our own marks

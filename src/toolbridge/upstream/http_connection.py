@@ -16,6 +16,8 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 HIGH_WATER = 128 * 1024
 """Bytes that wait for the reader, above which the socket is not read."""
+PASSED = 64 * 1024
+"""The most bytes that are passed on at a time: decoded and encoded, they take several times as much."""
 MAX_HEAD = 64 * 1024
 INFLATED = 256 * 1024
 """The most bytes that one read returns of a compressed body."""
@@ -107,24 +109,30 @@ class WireResponse:
 
     def delivered(self) -> None:
         """Wake the reader after one delivery of the network has been parsed, or use its sink."""
-        if self._sink is not None and not self.done:
-            if self._pieces:
-                self._pour(self._sink)
-        elif self._waiter is not None and self.status:
+        if self.done:
             self._wake()
-        elif self.size > HIGH_WATER and not self.paused and not self.done:
+            return
+        if self._sink is not None:
+            if self._poured(self._sink):
+                return
+            # A loop may deliver again before the task runs; those bytes are for the reader.
+            self._sink = None
+        if self._waiter is not None and self.status:
+            self._wake()
+        if self.size > HIGH_WATER and not self.paused:
             self.paused = True
             self._connection.transport.pause_reading()
 
-    def _pour(self, sink: PushSink) -> None:
+    def _poured(self, sink: PushSink) -> bool:
+        """Pass the pieces to `sink`; return whether it has taken them all."""
         try:
-            if sink(self._taken()):
-                return
+            while self._pieces:
+                if not sink(self._taken()):
+                    return False
         except Exception as error:  # noqa: BLE001 raised in the task that waits in `push`
             self._push_failure = error
-        # A loop may deliver again before the task runs; those bytes are for the reader.
-        self._sink = None
-        self._wake()
+            return False
+        return True
 
     def closed(self, error: Exception | None) -> None:
         """Take note that the connection is gone."""
@@ -174,7 +182,7 @@ class WireResponse:
                     return self._end()
                 await self._waiting()
             piece = self._taken()
-            if self.paused:
+            if self.paused and self.size <= HIGH_WATER // 2:
                 self._resume()
             if inflating is None:
                 break
@@ -198,11 +206,26 @@ class WireResponse:
             raise self._push_failure
 
     def _taken(self) -> bytes:
-        """Return the bytes that wait for the reader, and forget them."""
+        """Return the bytes that wait for the reader, at most `PASSED`, and forget them."""
         pieces = self._pieces
-        piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        pieces.clear()
-        self.size = 0
+        if self.size <= PASSED:  # nearly every delivery
+            self.size = 0
+            if len(pieces) == 1:
+                return pieces.popleft()
+            piece = b"".join(pieces)
+            pieces.clear()
+            return piece
+        piece = pieces.popleft()
+        if len(piece) > PASSED:
+            pieces.appendleft(piece[PASSED:])
+            piece = piece[:PASSED]
+        else:
+            some, size = [piece], len(piece)
+            while size + len(pieces[0]) <= PASSED:
+                some.append(pieces.popleft())
+                size += len(some[-1])
+            piece = b"".join(some)
+        self.size -= len(piece)
         return piece
 
     def _end(self) -> bytes:

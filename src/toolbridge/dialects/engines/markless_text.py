@@ -7,6 +7,7 @@ same events for it. At the first mark `DialectStage` opens a reader, which begin
 from collections.abc import Callable
 
 from toolbridge.core import events as ev
+from toolbridge.core.growing_text import MOST_PIECES, GrowingText
 from toolbridge.core.messages import Text
 from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.partial_marks import is_certain
@@ -16,7 +17,7 @@ from toolbridge.wire.tags import SPACE
 class MarklessText:
     """The text of one block, up to its first mark."""
 
-    __slots__ = ("_begins", "_find", "_held", "_index", "_marks", "_pieces", "_space")
+    __slots__ = ("_begins", "_find", "_held", "_index", "_marks", "_space", "_written", "is_empty")
 
     def __init__(self, reader: MarkReader, index: int) -> None:
         self._marks = reader.marks
@@ -24,7 +25,9 @@ class MarklessText:
         self._begins: Callable[[str], bool | None] | None = reader.begins_as_text
         """Set to None once the text cannot be the header of a message any more."""
         self._index = index
-        self._pieces: list[str] = []
+        self._written = GrowingText()
+        self.is_empty = True
+        """Whether nothing was written yet."""
         self._space = ""
         """White space that is not written yet: if a call follows, it belongs to the markup."""
         self._held = ""
@@ -33,12 +36,7 @@ class MarklessText:
     @property
     def text(self) -> str:
         """All of the text so far."""
-        return "".join(self._pieces) + self._space + self._held
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was written yet."""
-        return not self._pieces
+        return self._written.text + self._space + self._held
 
     def feed(self, piece: str) -> list[ev.Event] | None:
         """Return the events of the next piece; None if it is not read, because it has a mark."""
@@ -59,6 +57,12 @@ class MarklessText:
             held, piece = piece[begin:], piece[:begin]
         self._begins = None
         self._held = held
+        pieces = self._written.pieces
+        if piece and piece[-1] not in SPACE and 0 < len(pieces) < MOST_PIECES:  # most pieces
+            text = self._space + piece
+            self._space = ""
+            pieces.append(text)
+            return [ev.TextDelta(self._index, text)]
         return self._write(piece)
 
     def _write(self, piece: str) -> list[ev.Event]:
@@ -68,9 +72,15 @@ class MarklessText:
             return []
         text = self._space + body
         self._space = piece[len(body) :]
-        self._pieces.append(text)
+        pieces = self._written.pieces
+        pieces.append(text)
+        if len(pieces) > MOST_PIECES:
+            self._written.join()
         delta = ev.TextDelta(self._index, text)
-        return [delta] if len(self._pieces) > 1 else [ev.TextStart(self._index), delta]
+        if self.is_empty:
+            self.is_empty = False
+            return [ev.TextStart(self._index), delta]
+        return [delta]
 
     def close(self, ended: Text) -> list[ev.Event] | None:
         """Return the end of the block, with the citations and tokens of `ended`.
@@ -82,12 +92,13 @@ class MarklessText:
             self._held = held
             return None
         events = self._write(held) if held else []
-        if not (self._pieces or self._space):
+        if self.is_empty and not self._space:
             return []
-        if not self._pieces:
+        if self.is_empty:
+            self.is_empty = False
             events.append(ev.TextStart(self._index))
         if self._space:
-            self._pieces.append(self._space)
+            self._written.pieces.append(self._space)
             events.append(ev.TextDelta(self._index, self._space))
-        whole = Text("".join(self._pieces), citations=ended.citations, opaque=ended.opaque)
+        whole = Text(self._written.text, citations=ended.citations, opaque=ended.opaque)
         return [*events, ev.TextEnd(self._index, whole)]
