@@ -5,7 +5,7 @@ encoder; the router uses both. `translate` is the library's function for answers
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -290,6 +290,9 @@ def _without_foreign(
     return request, losses + lost
 
 
+_Stages: TypeAlias = list[Stage[ev.Event, ev.Event]]
+
+
 def answer_stages(
     request: Request,
     ready: PreparedRequest,
@@ -307,9 +310,9 @@ def answer_stages(
     """
     context = RescueContext(ready.tools, request.tool_choice, dialect, model)
 
-    def stages_of(choice: int) -> list[Stage[ev.Event, ev.Event]]:
+    def stages_of(choice: int) -> _Stages:
         ids = Ids(seed + b"text" + (b"%d" % choice if choice else b""))
-        stages: list[Stage[ev.Event, ev.Event]] = []
+        stages: _Stages = []
         if (reader := _reader_stage(ready, context, ids)) is not None:
             stages.append(reader)
         if ready.names:

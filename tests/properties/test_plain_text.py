@@ -200,3 +200,31 @@ def test_plain_text_takes_the_shortcut(api, monkeypatch):
     )
     decoded(api, framed(api, [record, record, record]))
     assert found == ["a", "a"]
+
+
+QUESTION = {
+    "model": "m",
+    "max_tokens": 9,
+    "messages": [{"role": "user", "content": "Hi"}],
+}
+FIELDS = {
+    "system": st.sampled_from(["", "Be brief.", [{"type": "text", "text": "a"}]]),
+    "tools": st.sampled_from([[], [{"name": "f", "input_schema": {"type": "object"}}]]),
+    "tool_choice": st.sampled_from([None, {"type": "auto"}, {"type": "any", "new": 1}]),
+    "thinking": st.sampled_from([{"type": "disabled"}, {"type": "enabled", "budget_tokens": 1024}]),
+    "metadata": st.sampled_from([None, {"user_id": "u"}, {"user_id": "u", "new": 1}]),
+    "context_management": st.sampled_from([None, {}, {"edits": [{"type": "x"}]}]),
+    "service_tier": st.just("auto"),
+    "new_field": st.sampled_from([None, {"a": [1]}]),
+}
+
+
+@given(body=some(**FIELDS))
+def test_a_request_without_unknown_fields_is_decoded_as_one_with_them(body):
+    """The unknown field makes the decoder take the long way."""
+    decode = codecs.load("anthropic").decode_request
+    short = decode(json.dumps(QUESTION | body).encode())
+    long = decode(json.dumps(QUESTION | body | {"other_field": 1}).encode())
+    assert long.extra.pop("other_field") == 1
+    assert short == long
+    assert list(short.extra) == list(long.extra)

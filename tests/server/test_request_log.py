@@ -15,6 +15,8 @@ from tests.peers import gateway
 from toolbridge.config import Config
 from toolbridge.core.messages import HealingReport, Loss, Message, Step
 from toolbridge.core.redaction import Redactor
+from toolbridge.server.http import IncomingRequest
+from toolbridge.server.http_head import Head
 from toolbridge.server.request_log import Entry, RequestLog
 
 
@@ -72,7 +74,8 @@ async def test_the_lines_of_a_turn_are_one_write(monkeypatch):
             reader.setblocking(False)
             app.record(Entry("req_0000000a"), 200)
             assert reader.recv(65_536).count(b"\n") == 1, "no other request runs: it is written now"
-            app.count(Entry("req_0000000b"))
+            head = Head("GET", "/", b"", {})
+            app.admit(IncomingRequest(head), Entry("req_0000000b"))
             for n in range(3):
                 app.record(Entry(f"req_{n:08x}"), 200)
             with pytest.raises(BlockingIOError):

@@ -40,15 +40,15 @@ def test_lines_are_written_at_once_where_there_is_room(pipe):
 def test_added_lines_are_one_write_before_any_other_line(pipe):
     read, out = pipe
     output = LogOutput(out)
-    output.add(b"one\n")
-    output.add(b"two\n")
+    output.write_bytes(b"one\n", later=True)
+    output.write_bytes(b"two\n", later=True)
     assert drain(read) == ""
     output.write("notice\n")
     assert drain(read) == "one\ntwo\nnotice\n"
-    output.add(b"three\n")
+    output.write_bytes(b"three\n", later=True)
     output.flush()
     assert drain(read) == "three\n"
-    output.add(b"four\n")
+    output.write_bytes(b"four\n", later=True)
     out.close()
     output.flush()
     assert drain(read) == "", "the number of the closed file may belong to another one"
@@ -58,7 +58,7 @@ def test_added_lines_are_written_when_they_are_many(pipe):
     read, out = pipe
     output = LogOutput(out)
     for number in range(1000):
-        output.add(b"%099d\n" % number)
+        output.write_bytes(b"%099d\n" % number, later=True)
     got = drain(read)
     assert len(got) > 32_768
     output.flush()
@@ -72,7 +72,7 @@ def test_each_write_has_whole_lines():
         output = LogOutput(out)
         line = b"x" * 1500 + b"\n"
         for _ in range(5):
-            output.add(line)
+            output.write_bytes(line, later=True)
         output.flush()
         sizes = [len(reader.recv(65_536)) for _ in range(3)]
     assert sizes == [2 * len(line), 2 * len(line), len(line)]

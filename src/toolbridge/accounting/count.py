@@ -111,7 +111,11 @@ def estimate_request(request: Request, *, family: str = "") -> Steps[int]:
     for text in request.system:
         tokens += _text_tokens(text.text, kind)
     for number, turn in enumerate(request.turns):
-        tokens += _turn_tokens(turn, family)
+        only = turn.content[0] if len(turn.content) == 1 else None
+        if type(only) is Text and only.text.isascii():  # counted faster than found in the turn
+            tokens += kind.message + len(only.text) / kind.characters
+        else:
+            tokens += _turn_tokens(turn, family)
         if number % EVERY == EVERY - 1:
             yield
     if request.tools:

@@ -38,6 +38,9 @@ _DELTAS: dict[str, type[ev.TextDelta | ev.ThinkingDelta | ev.CallDelta]] = {
 }
 
 
+_NO_USAGE = Usage()
+
+
 class _Block(GrowingText):
     __slots__ = ("citations", "delta", "id", "index", "kind", "name", "opaque", "surrogate")
 
@@ -63,7 +66,7 @@ class Draft:
 
     def __init__(self, ids: Ids | None = None) -> None:
         self._ids = ids or Ids()
-        self._usage = Usage()
+        self._usage = _NO_USAGE
         self._texts: list[GrowingText] = []
         self._open: dict[Hashable, _Block] = {}
         self._next = 0
@@ -185,7 +188,8 @@ class Draft:
         if self.ended or usage == self._usage:
             return []
         self._usage = usage
-        return [*self.start(), ev.UsageReported(usage)]
+        reported: list[ev.Event] = [ev.UsageReported(usage)]
+        return reported if self.started else self.start() + reported
 
     def logprobs(self, tokens: tuple[TokenLogprob, ...]) -> list[ev.Event]:
         """Report the log probabilities of tokens of the text."""
@@ -213,13 +217,14 @@ class Draft:
         """Close all blocks and finish. The reason follows from the calls, then from `claimed`."""
         if self.ended:
             return []
-        events = self.start()
+        events = [] if self.started else self.start()
         # Blocks are added when they open, so this is the order of their indices.
         for key in list(self._open):
             events += self.end(key)
         self.ended = True
         end = finished(claimed, calls=self._calls, stop_sequence=stop_sequence, details=details)
-        return [*events, end]
+        events.append(end)
+        return events
 
     def fail(self, problem: Problem) -> list[ev.Event]:
         """Fail. Open blocks stay open, so that a partial call is never closed.
@@ -261,7 +266,9 @@ class Draft:
         return [block.delta(block.index, piece)]
 
     def _begin(self, kind: str, key: Hashable, id: str = "", name: str = "") -> list[ev.Event]:
-        events = self.start() + self.end(key)
+        events = [] if self.started else self.start()
+        if key in self._open:
+            events += self.end(key)
         index = self._next
         self._next += 1
         block = self._open[key] = _Block(kind, index, id, name)

@@ -84,8 +84,16 @@ class Fold:
                     pieces.append(event.text)
                     if len(pieces) > MOST_PIECES:
                         block.join()
-                    continue
-            self.feed(event)
+                else:
+                    self.feed(event)
+            elif type(event) is ev.TextStart:
+                blocks[event.index] = _OpenBlock("text")
+            elif type(event) is ev.TextEnd:
+                blocks[event.index] = event.text
+            elif type(event) is ev.UsageReported:
+                self.usage = event.usage
+            else:
+                self.feed(event)
 
     def feed(self, event: ev.Event) -> None:
         match event:  # the most frequent first: each case is a comparison
@@ -189,8 +197,13 @@ def finished(
     return ev.Finished(reason, stop_sequence, details if reason == "refusal" else None)
 
 
+_PLAIN_END = ev.Finished("end")
+
+
 def settled_end(event: ev.Finished, *, calls: bool) -> ev.Finished:
     """Return the end of an answer to which a stage has added calls or from which it removed them."""
+    if event == _PLAIN_END and not calls:  # nearly every answer
+        return event
     return finished(
         event.reason, calls=calls, stop_sequence=event.stop_sequence, details=event.details
     )

@@ -23,6 +23,10 @@ class Ids:
         key = self._seed + self._drawn.to_bytes(8, "big")
         return blake2b(key, digest_size=(digits + 1) // 2).hexdigest()[:digits]
 
+    def skip(self) -> None:
+        """Leave one id out, where another path draws it."""
+        self._drawn += 1
+
     def call(self) -> str:
         return f"toolu_{self.draw(16)}"
 

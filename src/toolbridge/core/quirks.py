@@ -6,6 +6,7 @@ and the configuration set them by name, for a whole provider or for one model.
 
 from collections.abc import Collection
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -16,12 +17,22 @@ from toolbridge.core.json import JsonObject
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 
+_encode = msgspec.json.Encoder().encode
+
 
 def decode_quirks(given: JsonObject, shape: type[Q]) -> Q:
     """Return the quirks as a struct; raise `ConfigError` for an unknown name or a wrong type."""
-    check_quirks(given, shape.__struct_fields__)
+    quirks: Q = _decoded(shape, _encode(given) if given else b"{}")
+    return quirks
+
+
+@lru_cache(maxsize=256)
+def _decoded(shape: type[Q], given: bytes) -> Q:
+    """Return the quirks; a provider has the same ones in all of its requests."""
+    quirks = msgspec.json.decode(given, type=JsonObject)
+    check_quirks(quirks, shape.__struct_fields__)
     try:
-        return msgspec.convert(given, shape)
+        return msgspec.convert(quirks, shape)
     except msgspec.ValidationError as error:
         text, _, path = with_allowed(str(error), shape).partition(" - at `$.")
         raise ConfigError(text, where=f"quirks.{path.removesuffix('`')}") from None

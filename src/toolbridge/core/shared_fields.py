@@ -127,6 +127,8 @@ def carry(
     """
     carried: JsonObject = {}
     losses: list[Loss] = []
+    if not request.extra:
+        return carried, losses
     for path, value in _fields(request.extra, ""):
         if path in _CONSUMED or _says_nothing(path, value):
             continue

@@ -84,6 +84,12 @@ class Auto(MarkReader):
     """Reads all dialects, including functionary_v32, whose answers begin with a tool name."""
 
     @override
+    def begins_as_text(self, text: str, /) -> bool | None:
+        if _TEXT.match(text):
+            return True
+        return None if len(text) <= _LONGEST and _RECIPIENT.fullmatch(text) else False
+
+    @override
     def begun(self, prompt: str) -> str:
         others = (*self.frames.values(), load("functionary_v31").reader)
         found = (reader.begun(prompt) for reader in others if isinstance(reader, Continues))
@@ -115,6 +121,11 @@ class Auto(MarkReader):
 
 
 _STARTED = _Started()
+_LONGEST = 256
+"""Characters of a recipient: the limit of `Cursor.match`."""
+_RECIPIENT = re.compile(r"[ \t]*+[\w.:-]*+[ \t]*+")
+_TEXT = re.compile(r"(?!>)[ \t]*+(?:[^\w.:\- \t]|[\w.:-]++[ \t]*+[^\n])")
+"""The beginning of a text: after a recipient, the line ends."""
 _NAME = re.compile(r"[\w.:-]*")
 _TO = re.compile(r"[^\s<]*\s*")
 _HEADER = re.compile(r"\s*to=[^\s<]*\s*")

@@ -9,6 +9,10 @@ from toolbridge.core.ids import Ids
 from toolbridge.dialects.stage import DialectStage, Rescue
 
 _OPENERS = ("<think>", "<thinking>")
+_BEFORE = frozenset(
+    {ev.Started, ev.TextStart, ev.UsageReported, ev.LogprobsReported, ev.Lost, ev.Alternative}
+)
+"""Events that may come before the first text."""
 
 
 class ThoughtGate:
@@ -37,14 +41,7 @@ class ThoughtGate:
                 may_be = any(o.startswith(self._begun[: len(o)]) for o in _OPENERS)
                 is_one = self._begun.startswith(_OPENERS)
                 return self._decide(thought=is_one) if is_one or not may_be else []
-            case (
-                ev.Started()
-                | ev.TextStart()
-                | ev.UsageReported()
-                | ev.LogprobsReported()
-                | ev.Lost()
-                | ev.Alternative()
-            ):
+            case _ if type(event) in _BEFORE:
                 return []
             case ev.Failed(problem) if problem.generated:
                 return self._decide(thought=True)
@@ -53,6 +50,10 @@ class ThoughtGate:
 
     def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
         """Feed the events of one delivery; once the gate is open, they pass as they are."""
+        if not self._begun and not self._decided and self._is_prose(events):
+            held, self._held = self._held, []
+            self._decided = self.open = True
+            return held + events
         out: list[ev.Event] = []
         for at, event in enumerate(events):
             if self.open:
@@ -62,6 +63,17 @@ class ThoughtGate:
 
     def close(self) -> list[ev.Event]:
         return []
+
+    @staticmethod
+    def _is_prose(events: list[ev.Event]) -> bool:
+        """Whether the first text is no tag, as of nearly every answer."""
+        for event in events:
+            if isinstance(event, ev.TextDelta):
+                text = event.text.lstrip()
+                return bool(text) and text[0] != "<"
+            if type(event) not in _BEFORE:
+                return False
+        return False
 
     def _decide(self, *, thought: bool) -> list[ev.Event]:
         self._decided = True

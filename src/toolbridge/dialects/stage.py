@@ -27,6 +27,7 @@ from toolbridge.core.messages import (
 )
 from toolbridge.dialects.dialect import ReadStream
 from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.markless_text import MarklessText
 from toolbridge.dialects.reader import Reading, TextReader, reader_of
 from toolbridge.wire.tags import Marks
 
@@ -40,6 +41,10 @@ _OUTER = (
     ev.Finished, ev.Failed,
 )  # fmt: skip
 """Events about the whole answer: they come from the decoder, so those of a reader are dropped."""
+_PASSED = frozenset(
+    {ev.Started, ev.UsageReported, ev.LogprobsReported, ev.Lost, ev.Alternative}
+)  # fmt: skip
+"""Those of them that change nothing here."""
 _CALL_EDGES = (ev.CallStart, ev.CallEnd)
 Rescue: TypeAlias = Callable[[Problem], tuple[Reading, Step] | None]
 """Reads the model's answer from the error of an engine that could not parse it; `policy/rescue.py`."""
@@ -68,12 +73,15 @@ class DialectStage:
         self._ids = ids or Ids("dialects")
         self._numbers = _Numbers()
         self._reader: TextReader | None = None
+        self._plain: MarklessText | None = None
+        """The open text, until it has a mark that a reader must read."""
         self._readers = 0
         self._text = Text("")
         """The text block that ended last, with its citations and opaque tokens."""
         reader = self._read_stream
         marks = reader.draft_marks if tools and isinstance(reader, MarkReader) else _NO_MARKS
         self._thought = _Thought(marks)
+        self._marked = reader if isinstance(reader, MarkReader) and not reasoning_open else None
         self._called: dict[str, str] = {}
         """The ids of calls: as read from the text, and as emitted."""
         self.rescue: Rescue | None = None
@@ -83,6 +91,8 @@ class DialectStage:
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         if isinstance(event, ev.TextDelta):  # nearly every event of nearly every answer
+            if self._reader is None and (written := self._feed_plain(event.text)) is not None:
+                return written
             reader = self._reader or self._open_reader()
             events = reader.feed(event.text)
             if len(events) == 1 and isinstance(delta := events[0], ev.TextDelta):
@@ -97,12 +107,39 @@ class DialectStage:
             return self._failed(event)
         return [event] if isinstance(event, _OUTER) else self._read(event)
 
+    def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
+        """Feed the events of one delivery."""
+        out: list[ev.Event] = []
+        for event in events:
+            plain = self._plain
+            if plain is not None and isinstance(event, ev.TextDelta):
+                written = plain.feed(event.text)
+                out += self.feed(event) if written is None else written
+            elif type(event) in _PASSED:
+                out.append(event)
+            else:
+                out += self.feed(event)
+        return out
+
     def close(self) -> list[ev.Event]:
         return []
+
+    def _feed_plain(self, text: str) -> list[ev.Event] | None:
+        """Return the events of text without a mark; None if a reader must read it."""
+        if self._plain is None:
+            if self._marked is None:
+                return None
+            self._readers += 1
+            given = self._numbers.given
+            index = given.setdefault((self._readers, 0), len(given))
+            self._plain = MarklessText(self._marked, index)
+        return self._plain.feed(text)
 
     def _read(self, event: ev.Event) -> list[ev.Event]:
         match event:
             case ev.TextStart():
+                if self._reader is None and self._plain is None and self._thought.idle:
+                    return []
                 return self._release() + self._end_reader()
             case ev.TextEnd(_, text):
                 self._text = text  # whether its last call is whole depends on what follows
@@ -123,9 +160,17 @@ class DialectStage:
         self._in_call = isinstance(event, ev.CallStart | ev.CallDelta)
         return self._release() + self._end_reader() + self._numbers.give("", [event])
 
+    def _leave_plain(self) -> MarklessText | None:
+        """Forget the open text without marks, and its index if it has written nothing."""
+        plain, self._plain = self._plain, None
+        if plain is not None and plain.is_empty:
+            del self._numbers.given[(self._readers, 0)]
+        return plain
+
     def _open_reader(self) -> TextReader:
         if self._reader is None:
-            self._readers += 1
+            plain = self._leave_plain()
+            self._readers += plain is None
             self._reader = TextReader(
                 self._tools,
                 dialect=self._read_stream,
@@ -133,9 +178,19 @@ class DialectStage:
                 reasoning_open=self._reasoning_open and self._readers == 1,
                 ids=self._ids,
             )
+            if plain is not None:
+                self._reader.feed(plain.text)  # its events are written already
         return self._reader
 
     def _end_reader(self, reason: StopReason = "end") -> list[ev.Event]:
+        if self._plain is not None:
+            ended = self._plain.close(self._text)
+            if ended is not None:
+                self._ids.skip()  # the id that a reader draws for its events
+                self._leave_plain()
+                self._text = Text("")
+                return ended
+            self._open_reader()
         if self._reader is None:
             return []
         out = _attached(self._from_reader(self._reader.close(reason)), self._text)
@@ -170,6 +225,8 @@ class DialectStage:
 
     def _finished(self, reason: StopReason) -> list[ev.Event]:
         out = self._end_reader(reason)
+        if self._thought.idle:
+            return out
         ended, rest = self._thought.give_up()
         out += self._numbers.give("", ended)
         if rest:
@@ -180,7 +237,10 @@ class DialectStage:
         """Emit held text, and the answer that the error contains; a call that was cut stays open."""
         out = self._release()
         in_call = self._in_call
-        if self._reader is not None:
+        if self._plain is not None:
+            in_call = False
+            out += self._end_reader()
+        elif self._reader is not None:
             in_call = self._reader.in_call
             out += [] if in_call else self._end_reader()
         found = self.rescue(event.problem) if self.rescue and not in_call else None
@@ -234,6 +294,11 @@ class _Thought:
         self._emitted: list[str] = []
         self._held: list[str] | None = None
         self._end: ev.ThinkingEnd | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is held."""
+        return self._end is None and self._held is None
 
     def feed(self, event: _Thoughts) -> list[_Numbered]:
         match event:

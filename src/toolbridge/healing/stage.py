@@ -27,6 +27,15 @@ _FREEFORM: JsonObject = {
 }
 
 
+_UNCHANGED = frozenset(
+    {
+        ev.Started, ev.TextDelta, ev.TextEnd, ev.ThinkingDelta, ev.ThinkingEnd, ev.UsageReported,
+        ev.LogprobsReported, ev.Lost, ev.Alternative,
+    }
+)  # fmt: skip
+"""The events that pass as they are while every block keeps its index."""
+
+
 class _Block:
     """One block of the answer; its events are held until all blocks before it are decided."""
 
@@ -62,32 +71,42 @@ class Healer:
         self._decided = 0
         self._next_index = 0
         self._out: list[ev.Event] = []
+        self._straight = True
+        """Whether there was no call yet, and every block has kept its index."""
         self.broken = False
         """Whether the arguments of a call could not be healed."""
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
-        if not self._schemas:
-            return [event]
-        if isinstance(event, ev.TextDelta):  # nearly every event of nearly every answer
-            index = self._blocks[event.index].out_index
-            if index >= 0:
-                same = index == event.index
-                return [event if same else ev.TextDelta(index, event.text)]
-        self._take(event)
-        out, self._out = self._out, []
-        return out
+        return self.feed_all([event])
 
     def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
         """Feed the events of one delivery."""
-        out: list[ev.Event] = []
+        if not self._schemas or (self._straight and _UNCHANGED.issuperset(map(type, events))):
+            return events
         for event in events:
-            if isinstance(event, ev.TextDelta) and self._schemas:
-                block = self._blocks[event.index]
-                if block.out_index == event.index:
-                    out.append(event)
-                    continue
-            out += self.feed(event)
+            if not (self._straight and self._pass(event)):
+                self._take(event)
+        out, self._out = self._out, []
         return out
+
+    def _pass(self, event: ev.Event) -> bool:
+        """Write an event before the first call as it is; return whether that was possible."""
+        match event:
+            case ev.TextStart(index) | ev.ThinkingStart(index) | ev.PartAdded(index):
+                self._straight = index == self._next_index
+                self._next_index += self._straight
+            case ev.Finished():
+                event = settled_end(event, calls=False)
+            case _:
+                self._straight = type(event) in _UNCHANGED or isinstance(event, ev.Failed)
+        if self._straight:
+            self._out.append(event)
+            return True
+        for number in range(self._next_index):  # all blocks so far are decided
+            block = self._add(number, _Block())
+            block.out_index = number
+        self._decided = self._next_index
+        return False
 
     def close(self) -> list[ev.Event]:
         return []

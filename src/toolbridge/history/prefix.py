@@ -17,7 +17,7 @@ def strip_volatile(system: tuple[Text, ...]) -> tuple[Text, ...]:
     Claude Code sends an attribution block first, and its text differs between kinds of request.
     Anthropic expects it there.
     """
-    if not any(part.text.startswith(BILLING) for part in system):
+    if not system or not any(part.text.startswith(BILLING) for part in system):
         return system
     return tuple(part for part in map(_stripped, system) if part is not None)
 

@@ -4,6 +4,7 @@ The setting `thinking` chooses whether such a request is rejected or answered wi
 Budgets and efforts are translated by the codecs.
 """
 
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -52,10 +53,15 @@ def with_levels(target: Target, api: str) -> Target:
     known = _LEVEL_QUIRKS.get(api)
     if known is None:
         return target
-    name, _, _ = target.model.lower().rpartition("/")[2].partition(":")
-    if not name.startswith(_LEVEL_PREFIXES):
+    if not _takes_levels(target.model):
         return target
     return replace(target, quirks=known | target.quirks)
+
+
+@lru_cache(maxsize=256)
+def _takes_levels(model: str) -> bool:
+    name, _, _ = model.lower().rpartition("/")[2].partition(":")
+    return name.startswith(_LEVEL_PREFIXES)
 
 
 _LEVEL_PREFIXES = ("gpt-oss",)

@@ -213,23 +213,9 @@ class App:
         for one, its_status in entry.inner:
             self.record_call(one, its_status)
         if self._request_log.writes:
-            self._request_log.write(entry.line(status))
+            self._request_log.write(entry.line(status), later=self._writes_later())
         if entry.on_end is not None:
             entry.on_end(status)
-        self._flush_soon()
-
-    def _flush_soon(self) -> None:
-        """Write at the end of the turn, together with other requests if there are any."""
-        if self.in_flight:
-            self._turn_end.soon()
-        else:
-            self._flush()
-
-    def _flush(self) -> None:
-        """Write what the requests of a turn have recorded: one write to each file for all of them."""
-        if self.ledger is not None:
-            self.ledger.flush()
-        log_output.flush()
 
     def record_call(self, entry: Entry, status: int, *, inner: bool = True) -> None:
         """Add a request to a model to the metrics of its key, to the recent ones and to the ledger.
@@ -240,11 +226,22 @@ class App:
         row = entry.row(status)
         self.recent_requests.add(row)
         if self.ledger is not None:
-            self.ledger.add(row)
+            self.ledger.add(row, later=self._writes_later())
         if self._telemetry is not None:
             self._telemetry.record(entry, status)
-        if inner:
-            self._flush_soon()
+
+    def _writes_later(self) -> bool:
+        """Return whether other requests run, with whose lines a line is written at the end of the turn."""
+        if not self.in_flight:
+            return False
+        self._turn_end.soon()
+        return True
+
+    def _flush(self) -> None:
+        """Write what the requests of a turn have recorded: one write to each file for all of them."""
+        if self.ledger is not None:
+            self.ledger.flush()
+        log_output.flush()
 
 
 def _ledger(config: Config, gateway: Gateway) -> LedgerWriter | None:

@@ -53,7 +53,8 @@ class KeptRequest:
     def finish(self, status: int) -> None:
         """Note the end of the request, and drop the media of its answer."""
         self.status = status
-        self.duration = self.entry.seconds
+        took = self.entry.took
+        self.duration = self.entry.seconds if took is None else took
         self.entry.on_end = None
         if (message := self.entry.message) is not None:
             self.entry.message = self._without_media(message)

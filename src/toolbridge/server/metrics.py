@@ -76,7 +76,7 @@ class _Sum:
 
     def add_usage(self, usage: Usage) -> None:
         self.answers += 1
-        self.input += usage.input_total
+        self.input += usage.input + usage.cache_read + usage.cache_write
         self.output += usage.output
         self.cache_read += usage.cache_read
         self.cache_write += usage.cache_write
@@ -169,7 +169,8 @@ class Metrics:
         if entry.first_token is not None:
             found.first_tokens += 1
             found.first_seconds += entry.first_token
-        self._add_answer(found, entry.message)
+        if entry.message is not None:
+            self._add_answer(found, entry.message)
         for loss in entry.losses:
             what = loss.what.partition(".")[0]
             self.add("toolbridge_dropped_total", 1, ("what", what if what in _PARTS else OTHER))
@@ -180,9 +181,7 @@ class Metrics:
                 what = step.what.partition(":")[0]  # the path after it is the model's own text
                 self.add("toolbridge_healed_total", 1, ("level", str(step.level)), ("what", what))
 
-    def _add_answer(self, found: _Sum, message: Message | None) -> None:
-        if message is None:
-            return
+    def _add_answer(self, found: _Sum, message: Message) -> None:
         found.add_usage(message.usage)
         if message.problem is not None:
             self.add("toolbridge_failures_total", 1, ("kind", message.problem.kind))
@@ -215,7 +214,7 @@ class Metrics:
 
     def record_call(self, entry: Entry, status: int, *, inner: bool) -> None:
         """Count a request to a model for its key; an `inner` one is not a request of a client."""
-        if inner:
+        if inner and entry.message is not None:
             self._add_answer(self._sum(entry, status), entry.message)
         if not (name := str(entry.fields.get("toolbridge.key", ""))):
             return

@@ -105,7 +105,7 @@ class Entry:
     def _row(self, status: int, message: Message, *, estimated: bool) -> LedgerRow:
         usage, cost, fields = message.usage, message.usage.cost, self.fields
         first = self.first_token
-        took = self.seconds if self.took is None else self.took
+        took = time.monotonic() - self.started if self.took is None else self.took
         texts = list(map(str, map(fields.get, _ROW_FIELDS, _BLANKS)))
         if len("".join(texts)) > _SHORT:
             texts = [text[:_SHORT] for text in texts]
@@ -146,7 +146,7 @@ class Entry:
         if self.first_token is not None:
             shown["gen_ai.server.time_to_first_token_ms"] = round(self.first_token * 1000, 1)
         if self.message is not None:
-            shown |= _answer(self.message)
+            _show_answer(shown, self.message)
         if self.estimated:
             shown["usage.estimated"] = True
         if isinstance(message := shown.get("error.message"), str) and self.body:
@@ -180,12 +180,11 @@ def _bounded(value: Json) -> Json:
     return value
 
 
-def _answer(message: Message) -> dict[str, Json]:
+def _show_answer(shown: dict[str, Json], message: Message) -> None:
+    """Add the fields of the answer to a line."""
     usage = message.usage
-    shown: dict[str, Json] = {
-        "gen_ai.usage.input_tokens": usage.input_total,
-        "gen_ai.usage.output_tokens": usage.output,
-    }
+    shown["gen_ai.usage.input_tokens"] = usage.input + usage.cache_read + usage.cache_write
+    shown["gen_ai.usage.output_tokens"] = usage.output
     if usage.cache_read or usage.cache_write:
         shown["gen_ai.usage.cache_read.input_tokens"] = usage.cache_read
         shown["gen_ai.usage.cache_creation.input_tokens"] = usage.cache_write
@@ -198,7 +197,6 @@ def _answer(message: Message) -> dict[str, Json]:
     if message.problem is not None:
         shown["error.type"] = message.problem.kind
         shown["error.message"] = message.problem.text
-    return shown
 
 
 class RequestLog:
@@ -217,11 +215,12 @@ class RequestLog:
         self._style = "pretty" if pretty else "json"
         self._plain: set[tuple[str, str]] = set()
 
-    def write(self, line: dict[str, Json]) -> None:
+    def write(self, line: dict[str, Json], *, later: bool = False) -> None:
+        """Write a line; with `later` it may wait for the end of the turn of the event loop."""
         if not self.writes or self._out is None:
             return
         if self._style == "json" and self._is_plain(line):
-            self._out.add(dump_bytes(line) + b"\n")
+            self._out.write_bytes(dump_bytes(line) + b"\n", later=later)
             return
         bounded: dict[str, Json] = {name: _bounded(value) for name, value in line.items()}
         text = self._redactor.text(_pretty(bounded) if self._style == "pretty" else dumps(bounded))

@@ -85,12 +85,14 @@ class LedgerJournal:
                 self._lines[line.row.id] = data
         return True
 
-    def add(self, line: JournalLine) -> None:
-        """Write a line with the next one, or with `flush`, whichever is first."""
+    def add(self, line: JournalLine) -> bool:
+        """Write a line with the next one, or with `flush`, whichever is first; return whether it can."""
         data = _encode(line) + b"\n"
         with self._lock:
-            if not self._broken:
-                self._lines[line.row.id] = self._unwritten[line.row.id] = data
+            if self._broken:
+                return False
+            self._lines[line.row.id] = self._unwritten[line.row.id] = data
+        return True
 
     def flush(self) -> None:
         """Write the lines of `add`."""

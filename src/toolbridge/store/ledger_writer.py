@@ -108,21 +108,23 @@ class LedgerWriter:
         self._journal.note(JournalLine(row, runs=True, held=held))
         return row
 
-    def add(self, row: LedgerRow) -> None:
+    def add(self, row: LedgerRow, *, later: bool = False) -> None:
         """Put a row into the journal and the queue; never wait for the ledger and never raise.
 
-        The journal has it after `flush`, or with the next row that is noted.
+        With `later` the journal has it after `flush`, or with the next row that is noted.
         """
         row = self._safe(row)
         with self._lock:
-            if len(self._rows) >= self._most:
-                kept = self._journal is not None and self._journal.note(
-                    JournalLine(row), leave=True
-                )
+            full = len(self._rows) >= self._most
+            if self._journal is None:
+                kept = False
+            elif later and not full:
+                kept = self._journal.add(JournalLine(row))
+            else:
+                kept = self._journal.note(JournalLine(row), leave=full)
+            if full:
                 self.dropped += not kept
                 return
-            if self._journal is not None:
-                self._journal.add(JournalLine(row))
             self._rows.append(row)
             self._added += 1
             if len(self._rows) == 1:

@@ -5,7 +5,7 @@ event loop, and with it every answer. So a part is written only when the descrip
 the rest waits in a buffer. When the buffer is full, lines are dropped and counted, and the count is
 written as soon as there is room again.
 
-The lines of all requests of a turn of the event loop are one write (`add`, then `flush`). Any other
+The lines of all requests of a turn of the event loop are one write (`later`, then `flush`). Any other
 line is written after those that wait, so the order is kept.
 """
 
@@ -19,7 +19,7 @@ from typing import TextIO
 
 MOST_WAITING = 256 * 1024
 """Bytes that may wait in the buffer."""
-_MOST_ADDED = 64 * 1024
+_MOST_LATER = 64 * 1024
 """Bytes that wait for the end of a turn."""
 _PIECE = 512
 """Bytes that a ready descriptor accepts without blocking; POSIX guarantees 512 for every pipe."""
@@ -41,42 +41,39 @@ class LogOutput:
 
     def write(self, text: str) -> None:
         """Write whole lines, now or when there is room; never block and never raise."""
-        data = text.encode("utf-8", "backslashreplace")
-        with self._lock:
-            self._write(data)
+        self.write_bytes(text.encode("utf-8", "backslashreplace"))
 
-    def add(self, data: bytes) -> None:
-        """Write whole lines in UTF-8 with the next ones, or with `flush`, whichever is first."""
+    def write_bytes(self, data: bytes, *, later: bool = False) -> None:
+        """Like `write`, for lines in UTF-8; with `later` they wait for the next ones or for `flush`."""
         with self._lock:
-            if self._fd is None or self._dropped or len(self._waiting) + len(data) > _MOST_ADDED:
-                self._write(data)
-            else:
+            if later and len(self._waiting) + len(data) <= _MOST_LATER and self._fd is not None:
                 self._waiting += data
+                return
+            try:
+                self._write(data)
+            except (OSError, ValueError):
+                return  # its disk is full, its reader has left, or it was closed
 
     def flush(self) -> None:
-        """Write the lines of `add`, now or when there is room; never block and never raise."""
+        """Write the lines that wait for it, as far as there is room."""
         if self._waiting:
-            with self._lock:
-                self._write(b"")
+            self.write_bytes(b"")
 
     def _write(self, data: bytes) -> None:
-        try:
-            if self._fd is None or self.out.closed:  # a closed number may belong to another file
-                self._waiting.clear()
-                self.out.write(data.decode())
-                self.out.flush()
-                return
-            if len(self._waiting) + len(data) > MOST_WAITING or self._dropped:
-                self._empty()
-            if self._dropped and not self._waiting:
-                data = self._count() + data
-            if len(self._waiting) + len(data) > MOST_WAITING:
-                self._dropped += 1
-                return
-            self._waiting += data
+        if self._fd is None or self.out.closed:  # a closed number may belong to another file
+            self._waiting.clear()
+            self.out.write(data.decode())
+            self.out.flush()
+            return
+        if len(self._waiting) + len(data) > MOST_WAITING or self._dropped:
             self._empty()
-        except (OSError, ValueError):
-            return  # its disk is full, its reader has left, or it was closed
+        if self._dropped and not self._waiting:
+            data = self._count() + data
+        if len(self._waiting) + len(data) > MOST_WAITING:
+            self._dropped += 1
+            return
+        self._waiting += data
+        self._empty()
 
     def _count(self) -> bytes:
         lines, self._dropped = self._dropped, 0
@@ -87,17 +84,17 @@ class LogOutput:
         """Write as much as there is room for."""
         try:
             while self._waiting and (self._is_file or _has_room(self._fd)):
-                del self._waiting[: os.write(self._fd, self._next())]  # type: ignore[arg-type]
+                whole = self._is_file or len(self._waiting) <= self._piece
+                data = bytes(self._waiting) if whole else self._some_lines()
+                del self._waiting[: os.write(self._fd, data)]  # type: ignore[arg-type]
         except BlockingIOError:
             return  # another writer has filled the pipe
         except OSError:
             self._waiting.clear()  # the reader has closed the pipe, or the disk is full
             raise
 
-    def _next(self) -> bytes:
-        """Return what is written at once: other processes may write lines to the same pipe."""
-        if self._is_file or len(self._waiting) <= self._piece:
-            return bytes(self._waiting)
+    def _some_lines(self) -> bytes:
+        """Return what is one write: whole lines, because other processes write to the same pipe."""
         end = self._waiting.rfind(b"\n", 0, self._piece) + 1
         return bytes(self._waiting[: end or self._piece])
 

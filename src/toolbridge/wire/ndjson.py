@@ -22,6 +22,15 @@ class LineReader:
     def feed(self, piece: bytes, /) -> list[bytes]:
         if self._broken:
             raise self._broken
+        end = len(piece) - 1
+        if (  # nearly every piece is one line
+            piece.find(b"\n") == end
+            and not self._held
+            and 0 < end <= self._max_line
+            and piece[:1] == b"{"
+            and piece[end - 1 : end] == b"}"
+        ):
+            return [piece[:end]]
         lines: list[bytes] = []
         *whole, rest = piece.split(b"\n")
         try:

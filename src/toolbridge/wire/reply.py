@@ -46,7 +46,8 @@ class ReplyReader:
             return []
         if self._array is not None:
             return [SseEvent(element) for element in self._array.feed(piece)]
-        return [*self._sse.feed(piece)]
+        events: list[SseEvent | WholeBody] = self._sse.feed(piece)  # type: ignore[assignment]
+        return events
 
     def close(self) -> list[SseEvent | WholeBody]:
         """Return the whole body, or the event that the end of the stream cut (`whole` is False)."""

@@ -9,6 +9,7 @@ import msgspec
 from toolbridge.core.errors import BrokenWire
 
 MAX_EVENT = 8 * 1024 * 1024
+_END = b"\n\n"
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -42,6 +43,17 @@ class SseReader:
     def feed(self, piece: bytes, /) -> list[SseEvent]:
         if self._broken:
             raise self._broken
+        end = len(piece) - 2
+        if (  # nearly every piece is one event, and no other is open
+            piece.find(b"\n") == end
+            and piece[end:] == _END
+            and piece[:6] == b"data: "
+            and not (self._first or self._line or self._size or self._event or self._id)
+            and not self._after_cr
+            and end < self._max_event
+            and b"\r" not in piece
+        ):
+            return [SseEvent(piece[6:end])]
         if self._after_cr and piece:
             # the second half of a CRLF cut by the network
             piece = piece[1:] if piece.startswith(b"\n") else piece

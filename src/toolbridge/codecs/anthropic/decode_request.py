@@ -13,12 +13,13 @@ from toolbridge.codecs.anthropic.shapes import NULL, ORIGIN, decode_rest
 from toolbridge.codecs.anthropic.thinking import decode_effort, decode_thinking
 from toolbridge.codecs.anthropic.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
-from toolbridge.core.json import JsonObject
+from toolbridge.core.json import JsonObject, loads
 from toolbridge.core.messages import OutputFormat, Request, Sampling, Think
 from toolbridge.core.steps import EVERY, Steps, stepwise
 from toolbridge.wire import shapes as wire
 
 _bodies = msgspec.json.Decoder(shapes.Body)
+_strict_bodies = msgspec.json.Decoder(shapes.StrictBody)
 _output = msgspec.json.Decoder(shapes.OutputConfig | None)
 _formats = msgspec.json.Decoder(shapes.Format | None)
 _metadata = msgspec.json.Decoder(shapes.Metadata | None)
@@ -29,18 +30,22 @@ def decode_request(
     body: bytes, *, model: str = "", stream: bool | None = None, counting: bool = False
 ) -> Steps[Request]:
     """Return the request in a body of `/v1/messages`, or of `/v1/messages/count_tokens`."""
-    asked = wire.decode_request(body, _bodies)
+    asked, extra = _decode_body(body)
     _check(asked, model=model, counting=counting)
     think, output, configured = _decode_configs(asked)
     user, metadata = _decode_metadata(asked.metadata)
     choice, chosen = decode_choice(asked.tool_choice)
-    kept = {"tool_choice": chosen, "metadata": metadata, **configured}
+    kept: dict[str, JsonObject] = {}
+    if chosen or metadata or configured:
+        kept = {"tool_choice": chosen, "metadata": metadata, **configured}
     turns = TurnDecoder(len(asked.messages or ()))
     for number, message in enumerate(asked.messages or ()):
         turns.add(number, message)
         if number % EVERY == EVERY - 1:
             yield
-    extra = wire.leftovers(body, shapes.Body)
+    for name, rest in kept.items() if kept else ():
+        if rest:
+            extra[name] = rest
     return Request(
         model=model or asked.model,
         turns=turns.turns,
@@ -49,14 +54,32 @@ def decode_request(
         tool_choice=choice,
         max_tokens=asked.max_tokens,
         stop=tuple(asked.stop_sequences or ()),
-        sampling=Sampling(temperature=asked.temperature, top_p=asked.top_p, top_k=asked.top_k),
+        sampling=Sampling(asked.temperature, asked.top_p, asked.top_k),
         think=think,
         output=output,
         stream=bool(asked.stream if stream is None else stream),
         user=user,
         origin=ORIGIN,
-        extra=extra | {name: rest for name, rest in kept.items() if rest},
+        extra=extra,
     )
+
+
+def _decode_body(body: bytes) -> tuple[shapes.Body, JsonObject]:
+    """Return the fields that this codec knows, and the others; those of most clients in one pass."""
+    try:
+        asked = _strict_bodies.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        asked = None
+    if asked is None:
+        known = wire.decode_request(body, _bodies)
+        return known, wire.leftovers(body, shapes.Body)
+    if asked.context_management is NULL:
+        return asked, {}
+    # Claude Code sends this with every request.
+    try:
+        return asked, {"context_management": loads(bytes(asked.context_management))}
+    except (ValueError, RecursionError):
+        return asked, wire.leftovers(body, shapes.Body)  # raises with the path
 
 
 def _check(asked: shapes.Body, *, model: str, counting: bool) -> None:

@@ -45,6 +45,8 @@ def decode_system(system: str | list[msgspec.Raw] | None) -> tuple[Text, ...]:
     # Anthropic, Messages API: a string is short for one text block.
     if isinstance(system, str):
         return (Text(system, source=Origin(ORIGIN, "system")),) if system else ()
+    if not system:
+        return ()
     return tuple(_decode_system_block(raw, f"system.{i}") for i, raw in enumerate(system or ()))
 
 
@@ -92,7 +94,8 @@ def _decode_message(number: int, raw: msgspec.Raw) -> Turn:
         blocks = enumerate(message.content or ())
         parts = [_decode_block(block, f"{where}.content.{j}") for j, block in blocks]
     # Anthropic, tool use: results come first in the content of a message.
-    parts.sort(key=lambda part: not isinstance(part, Result))
+    if len(parts) > 1:
+        parts.sort(key=lambda part: not isinstance(part, Result))
     if unknown:
         fields = wire.leftovers(raw, shapes.Message, where)
         source = Origin(ORIGIN, where, unknown=tuple(fields))

@@ -211,6 +211,12 @@ class Body(msgspec.Struct):
     stream: bool | None = None
 
 
+class StrictBody(Body, forbid_unknown_fields=True):
+    """A request with no other field than these, as nearly every one."""
+
+    context_management: msgspec.Raw = NULL
+
+
 # ── answers ──────────────────────────────────────────────────────────────────
 
 

@@ -27,6 +27,7 @@ _chunks = msgspec.json.Decoder(shapes.Chunk)
 _objects = msgspec.json.Decoder(JsonObject)
 _KEYED_ERROR = b'{"error parsing tool call":'
 """Ollama 0.11 (ollama#11704): the error's text is the key of the line."""
+_NO_USAGE = Usage()
 _CALL = "call"
 """The key of every call in the draft: calls come whole, one after the other."""
 
@@ -45,6 +46,8 @@ class StreamDecoder:
             lines = self._lines.feed(piece)
         except BrokenWire as error:
             return self._draft.fail(error.problem)
+        if len(lines) == 1:  # nearly every piece is one line
+            return self._decode(lines[0])
         events: list[Event] = []
         for line in lines:
             events += self._decode(line)
@@ -78,9 +81,9 @@ class StreamDecoder:
                 chunk = decode_chunk(line, _chunks)
             except BrokenWire as error:
                 return [] if last and _is_cut(line) else self._draft.fail(error.problem)
-        keyed = line.startswith(_KEYED_ERROR)
-        if self._draft.started and not keyed and (text := _plain_text(chunk)):
+        if self._draft.started and (text := _plain_text(chunk)) and line[:8] != _KEYED_ERROR[:8]:
             return self._draft.text(text)
+        keyed = line.startswith(_KEYED_ERROR)
         # Ollama, docs/api: an error after the first byte is a line `{"error": …}`.
         if chunk.error is not None:
             return self._draft.fail(decode_error(chunk.error))
@@ -111,7 +114,7 @@ class StreamDecoder:
         if chunk.logprobs is not None:
             events += draft.logprobs(read_logprobs(chunk.logprobs))
         usage = decode_usage(chunk)
-        if usage != Usage():
+        if usage != _NO_USAGE:
             events += draft.usage(usage)
         if chunk.done:
             events += draft.finish(shapes.STOPS.get(chunk.done_reason or "", "end"))

@@ -14,10 +14,12 @@ from toolbridge.codecs.ollama.thinking import encode_thinking
 from toolbridge.codecs.ollama.tools import encode_choice, encode_tools
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Loss, Request
+from toolbridge.core.messages import Loss, Request, Sampling
 from toolbridge.core.shared_fields import carry
 from toolbridge.core.source import own_words
 from toolbridge.core.steps import EVERY, Steps, stepwise
+
+_NO_SAMPLING = Sampling()
 
 
 @stepwise
@@ -76,6 +78,8 @@ class _RequestEncoder:
             if number % EVERY == EVERY - 1:
                 yield
         order = encode_choice(self._request, self._lose)
+        if not order and not self._request.system:
+            return messages
         written = [own_words(part, ORIGIN) for part in self._request.system]
         if not order and written and all(written):
             return [*written, *messages]
@@ -94,9 +98,10 @@ class _RequestEncoder:
             options["num_ctx"] = self._target.window
         if request.max_tokens is not None:
             options["num_predict"] = request.max_tokens
-        for name in (*shapes.SAMPLING, *shapes.SAMPLING_COUNTS):
-            if (value := getattr(request.sampling, name)) is not None:
-                options[name] = value
+        if request.sampling != _NO_SAMPLING:
+            for name in (*shapes.SAMPLING, *shapes.SAMPLING_COUNTS):
+                if (value := getattr(request.sampling, name)) is not None:
+                    options[name] = value
         if request.stop:
             options["stop"] = list(request.stop)
         return options
@@ -104,8 +109,8 @@ class _RequestEncoder:
     def _restore(self, body: JsonObject, options: JsonObject) -> None:
         """Put back the fields that only Ollama's clients send; report those of other clients."""
         if self._request.origin != ORIGIN:
-            _, losses = carry(self._request, ORIGIN)
-            self._losses += losses
+            if self._request.extra:
+                self._losses += carry(self._request, ORIGIN)[1]
             return
         for name, value in self._request.extra.items():
             if name in shapes.GENERATE_EXTRAS and completes(self._request, self._target):

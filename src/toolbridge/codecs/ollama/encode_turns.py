@@ -45,6 +45,10 @@ class TurnEncoder:
 
     def encode(self, number: int, turn: Turn) -> list[JsonObject]:
         """Return the messages of a turn; `number` is its index."""
+        if turn.role != "assistant" and len(turn.content) == 1:
+            only = turn.content[0]
+            if isinstance(only, Text) and not only.citations:  # as most questions
+                return [{"role": turn.role, "content": only.text}]
         where = f"turns.{number}.content"
         if turn.role == "assistant":
             return [self._assistant(where, turn)]

@@ -52,10 +52,14 @@ class StreamDecoder:
         self._reply = ReplyReader()
 
     def feed(self, piece: bytes, /) -> list[Event]:
-        if self._answer.ended:
+        if self._answer.draft.ended:
             return []
         try:
-            return self._read(self._reply.feed(piece))
+            records = self._reply.feed(piece)
+            # Nearly every piece is one event.
+            return (
+                self._answer.read_record(records[0]) if len(records) == 1 else self._read(records)
+            )
         except BrokenWire as error:
             return self._answer.fail(error.problem)
 
@@ -109,7 +113,7 @@ class _Answer:
         """Read one event of a stream, or a whole body."""
         if isinstance(record, WholeBody):
             return self._read_whole(record.data)
-        if record.data.strip() == b"[DONE]":
+        if record.data[:1] != b"{" and record.data.strip() == b"[DONE]":
             return self._finish(self._claimed or "end") if self.draft.started else []
         try:
             chunk = _chunks.decode(record.data)
@@ -120,9 +124,11 @@ class _Answer:
                 # An event that the end of the stream cut is dropped; `close` reports the truncation.
                 return self.fail(error.problem) if record.whole else []
         if not record.event and self.draft.started and (text := _plain_text(chunk)):
-            settled = self._calls.settle() if "call" in self._streamed else []
-            self._streamed.add("text")
-            return settled + self.draft.text(text)
+            if self._streamed != _TEXT_ONLY:
+                settled = self._calls.settle() if "call" in self._streamed else []
+                self._streamed.add("text")
+                return settled + self.draft.text(text)
+            return self.draft.text(text)
         if record.event == "error" or _is_error(chunk):
             return self.fail(decode_error(0, record.data))
         return self.read(chunk)
@@ -345,6 +351,9 @@ def _plain_text(chunk: shapes.Chunk) -> str:
         return ""
     plain = shapes.AnswerChoice(0, shapes.Delta(delta.content))
     return delta.content if choices[0] == plain else ""
+
+
+_TEXT_ONLY = {"text"}
 
 
 def _read_envelope(chunk: shapes.Chunk) -> Foreign:

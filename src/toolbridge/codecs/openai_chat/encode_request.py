@@ -16,7 +16,7 @@ from toolbridge.codecs.openai_chat.thinking import accepts_sampling, encode_thin
 from toolbridge.codecs.openai_chat.tools import encode_choice, encode_tools
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Loss, Request, Text
+from toolbridge.core.messages import Loss, Request, Sampling, Text
 from toolbridge.core.shared_fields import carry
 from toolbridge.core.steps import EVERY, Steps, stepwise
 
@@ -33,6 +33,7 @@ _EXTRA_SAMPLING = {
     "repeat_penalty": "repeat_penalty",
 }
 """Sampling fields beyond OpenAI's (vLLM, llama.cpp, Together), and our names for them."""
+_NO_SAMPLING = Sampling()
 
 
 @stepwise
@@ -124,6 +125,8 @@ class _RequestEncoder:
 
     def _sample(self, *, accepted: bool) -> None:
         sampling = self._request.sampling
+        if sampling == _NO_SAMPLING:
+            return
         fields = {name: name for name in _SAMPLING} if accepted else {}
         fields |= {"seed": "seed", "n": "n"}
         fields |= {_EXTRA_SAMPLING[field]: field for field in self._quirks.extra_sampling}

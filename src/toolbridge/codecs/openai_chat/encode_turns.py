@@ -76,6 +76,10 @@ class TurnEncoder(PartEncoder):
 
     def encode(self, number: int, turn: Turn) -> list[Json]:
         """Return the messages of the turn with this number."""
+        if turn.role == "user" and len(turn.content) == 1 and not self._own:
+            only = turn.content[0]
+            if isinstance(only, Text) and not (only.citations or only.cache or only.opaque):
+                return [{"role": "user", "content": only.text}]  # as most questions
         where = f"turns.{number}.content"
         if turn.role == "assistant":
             return [self._assistant(where, turn)]

@@ -137,15 +137,23 @@ class MarkReader:
         return Marks([*self.calls, *left_out, *self.frames, FENCE])
 
     @cached_property
-    def _marks(self) -> Marks:
+    def marks(self) -> Marks:
+        """All marks; text without one of them is only text."""
         return Marks([*self._plain.all, *self.opens, *self.closers])
+
+    def begins_as_text(self, _text: str, /) -> bool | None:
+        """Return whether an answer that begins so has no header before its first mark.
+
+        None if that depends on more of it.
+        """
+        return True
 
     def __call__(self, writer: EventWriter, *, thinking: bool = False) -> Wait[None]:
         """Read the whole stream; `thinking` is True if the prompt opened reasoning."""
         session = _Session(self, writer)
         if thinking and writer.thoughts and self.thoughts:
             yield from session.think(self.closers)
-        marks = self._marks if writer.thoughts else self._plain
+        marks = self.marks if writer.thoughts else self._plain
         while mark := (yield from _until_mark(writer, marks)):
             if mark in self.frames and not writer.has_output:
                 writer.cursor.push_back(mark)

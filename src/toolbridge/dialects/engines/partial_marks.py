@@ -47,7 +47,7 @@ def until(writer: EventWriter, marks: Marks, write: Sink, *, keep: bool = False)
     def emit(piece: str) -> None:
         if cursor.ended and cursor.at == len(cursor.text):
             half = piece[len(piece) - marks.held(piece) :]
-            if _is_certain(half, _CLOSER if write == writer.think else _CERTAIN) or (
+            if is_certain(half, _CLOSER if write == writer.think else _CERTAIN) or (
                 writer.behind_call and half == piece.lstrip(SPACE)
             ):
                 piece = piece[: len(piece) - len(half)]
@@ -69,7 +69,7 @@ def value_until(cursor: Cursor, marks: Marks, write: Sink) -> Wait[str]:
     return (yield from cursor.until(marks, emit, keep=True))
 
 
-def _is_certain(half: str, size: int) -> bool:
+def is_certain(half: str, size: int = _CERTAIN) -> bool:
     """Whether `half` can only be the beginning of a mark."""
     if half.startswith(_TOKEN) and len(half) > len(_TOKEN[0]):
         return True
