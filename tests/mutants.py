@@ -49,8 +49,8 @@ MOST_CHANCES = 3
 """After so many failures that show nothing, it is unclear whether a mutant is noticed."""
 MARKED = {
     "store": ["tests/stores"],
-    "cli": ["tests/operation"],
-    "server": ["tests/operation"],
+    "cli": ["tests/stores/test_gateways.py", "tests/operation"],
+    "server": ["tests/operation", "tests/stores"],
 }
 """Package → its tests that need servers or start many processes; without servers they are skipped."""
 COMPARED = {
