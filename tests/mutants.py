@@ -23,8 +23,10 @@ import random
 import re
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
+import venv
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -49,8 +51,8 @@ MOST_CHANCES = 3
 """After so many failures that show nothing, it is unclear whether a mutant is noticed."""
 MARKED = {
     "store": ["tests/stores"],
-    "cli": ["tests/operation"],
-    "server": ["tests/operation"],
+    "cli": ["tests/stores/test_gateways.py", "tests/operation"],
+    "server": ["tests/operation", "tests/stores"],
 }
 """Package → its tests that need servers or start many processes; without servers they are skipped."""
 COMPARED = {
@@ -222,7 +224,7 @@ class Tester:
         self._lines = os.fdopen(self._answers, "rb")
         self._process = subprocess.Popen(
             _command(
-                "-p", "tests.mutant_forks", "--orders", str(orders), str(answers),
+                tree, "-p", "tests.mutant_forks", "--orders", str(orders), str(answers),
                 "--basetemp", str(tree.parent / "temporary"), "-o", "timeout=0", *SELECTED,
             ),
             cwd=tree, env=_environment(tree), pass_fds=(orders, answers),
@@ -317,9 +319,24 @@ def _write(file: Path, content: bytes) -> None:
     os.utime(file, (moment := next(_moments), moment))
 
 
-def _command(*arguments: str) -> list[str]:
+def _command(tree: Path, *arguments: str) -> list[str]:
     plain = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
-    return [sys.executable, "-m", "pytest", *plain, *arguments]
+    return [str(_python(tree)), "-m", "pytest", *plain, *arguments]
+
+
+def _python(tree: Path) -> Path:
+    """Return an interpreter that imports the product of the copy, in any environment.
+
+    Tests start processes with few variables, so `PYTHONPATH` alone does not reach them.
+    """
+    home = tree.parent / "venv"
+    if not home.exists():
+        venv.create(home, symlinks=True)
+        own = sysconfig.get_path("purelib", "venv", {"base": str(home)})
+        packages = sysconfig.get_path("purelib")
+        text = f"{tree / 'src'}\nimport site; site.addsitedir({packages!r})\n"
+        Path(own, "copy.pth").write_text(text, "utf-8")
+    return home / "bin" / "python"
 
 
 def _environment(tree: Path) -> dict[str, str]:
@@ -330,7 +347,7 @@ def _pytest(
     tree: Path, *arguments: str, seconds: float | None = None
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        _command(*arguments), cwd=tree, env=_environment(tree),
+        _command(tree, *arguments), cwd=tree, env=_environment(tree),
         capture_output=True, text=True, timeout=seconds, check=False,
     )  # fmt: skip
 
