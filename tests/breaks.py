@@ -496,7 +496,7 @@ BREAKS = [
     Break(
         "PX-X6",
         "core/ids.py",
-        'return f"req_{self.draw(16)}"',
+        'return f"req_{self._beginning}{self.draw(10)}"',
         'return f"req_{self.draw(6)}"',
         ("tests/server/test_routes.py::test_one_line_is_logged_per_request",),
     ),
@@ -533,8 +533,8 @@ BREAKS = [
     Break(
         "CB-01",
         "codecs/anthropic/decode_request.py",
-        "top_k=asked.top_k",
-        "top_k=None",
+        "asked.top_p, asked.top_k)",
+        "asked.top_p, None)",
         ("tests/codecs/anthropic/test_decode_request.py::test_every_optional_field_is_read",),
     ),
     Break(
