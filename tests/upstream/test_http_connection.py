@@ -13,7 +13,7 @@ import pytest
 from tests.certificates import Authority
 
 from toolbridge.core.errors import BrokenWire, TimedOut, Truncated, Unreachable
-from toolbridge.upstream import http_connection, http_pool
+from toolbridge.upstream import body_inflater, http_connection, http_pool
 from toolbridge.upstream.http import Upstream
 
 BODY = "häppy ".encode() * 50
@@ -353,7 +353,7 @@ async def test_a_compressed_flood_is_read_in_bounded_pieces():
             size, longest = size + len(piece), max(longest, len(piece))
         await incoming.release()
         assert size == 32 * 1024 * 1024
-        assert longest <= http_connection.INFLATED
+        assert longest <= body_inflater.INFLATED
         assert (await upstream.ask("POST", url, provider="there")).status == 200
     assert provider.opened == 1
 

@@ -18,12 +18,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from toolbridge.core.errors import BrokenWire, TimedOut, ToolbridgeError, Truncated, Unreachable
 from toolbridge.core.messages import Problem
 from toolbridge.core.stage import Stage
-from toolbridge.upstream.http_connection import (
-    ConnectionClosed,
-    InvalidResponse,
-    PushSink,
-    WireResponse,
-)
+from toolbridge.upstream.http_connection import PushSink, WireResponse
 from toolbridge.upstream.http_pool import (
     ConnectFailed,
     ConnectionPool,
@@ -31,6 +26,7 @@ from toolbridge.upstream.http_pool import (
     request_head,
 )
 from toolbridge.upstream.masking import KeyMask, secrets_of
+from toolbridge.upstream.wire_faults import CLOSED, ConnectionClosed, InvalidResponse
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractResolver
@@ -168,7 +164,9 @@ class Incoming:
         if isinstance(error, InvalidResponse):
             what = f"did not continue its answer with valid HTTP ({error})"
         else:
-            what = f"closed the connection in the middle of its answer ({_reason(error)})"
+            why = _reason(error)
+            known = "" if why == CLOSED else f" ({why})"
+            what = f"closed the connection in the middle of its answer{known}"
         return Truncated(f"{self._provider} {what}", provider=self._provider)
 
     async def read_whole(self, limit: int = MAX_WHOLE) -> bytes:

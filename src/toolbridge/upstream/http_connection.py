@@ -1,12 +1,11 @@
 """One HTTP/1.1 connection to a provider, and the response that it carries, parsed by httptools.
 
 The parser calls the response, the reader awaits it, and nothing else runs per piece. A reader that is
-slow pauses the socket. Errors are those of this module, `TimeoutError` and `OSError`;
+slow pauses the socket. Errors are those of `wire_faults`, `TimeoutError` and `OSError`;
 `upstream.http` turns them into errors that name the provider.
 """
 
 import asyncio
-import zlib
 from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
@@ -14,28 +13,15 @@ from typing import TypeAlias
 import httptools
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from toolbridge.upstream.body_inflater import BodyInflater, inflater_of
+from toolbridge.upstream.wire_faults import CLOSED, ConnectionClosed, InvalidResponse
+
 HIGH_WATER = 128 * 1024
 """Bytes that wait for the reader, above which the socket is not read."""
 PASSED = 64 * 1024
 """The most bytes that are passed on at a time: decoded and encoded, they take several times as much."""
 MAX_HEAD = 64 * 1024
-INFLATED = 256 * 1024
-"""The most bytes that one read returns of a compressed body."""
-_GZIP = frozenset({"gzip", "x-gzip"})
-_PLAIN = frozenset({"", "identity"})
-
-
-class ConnectionClosed(Exception):
-    """The server closed the connection before its response was complete."""
-
-
-class InvalidResponse(Exception):
-    """The server's bytes are not an HTTP response."""
-
-
 Failure: TypeAlias = ConnectionClosed | InvalidResponse | TimeoutError | OSError
-
-
 PushSink: TypeAlias = Callable[[bytes], bool]
 """Takes the bytes of a delivery; returns whether it takes the next one, too."""
 
@@ -90,7 +76,7 @@ class WireResponse:
             self._received = []
             return
         self.headers = CIMultiDictProxy(CIMultiDict(self._received))
-        self.inflating = _inflater(self.headers)
+        self.inflating = inflater_of(self.headers)
         self.status = status
         if self._bodiless:
             self.done = True
@@ -145,7 +131,7 @@ class WireResponse:
         elif error is not None and isinstance(error, OSError):
             self.fail(error)
         else:
-            self.fail(ConnectionClosed("it closed the connection"))
+            self.fail(ConnectionClosed(CLOSED))
 
     def _has_length(self) -> bool:
         return "content-length" in self.headers or "transfer-encoding" in self.headers
@@ -379,54 +365,3 @@ class ProviderConnection(asyncio.Protocol):
         self._current = None
         if not self.lost:
             self.transport.abort()
-
-
-# ── compressed bodies ────────────────────────────────────────────────────────
-
-
-class BodyInflater:
-    """Decompresses a body, a bounded number of bytes at a time."""
-
-    def __init__(self, *, gzip: bool) -> None:
-        self._gzip = gzip
-        self._stream: zlib._Decompress | None = None
-        self._packed = b""
-
-    def put(self, packed: bytes) -> None:
-        self._packed += packed
-
-    def take(self) -> bytes:
-        """Return the next bytes; empty if more compressed ones are needed."""
-        while self._packed:
-            stream = self._stream or self._open()
-            try:
-                piece = stream.decompress(self._packed, INFLATED)
-            except zlib.error as error:
-                raise InvalidResponse(f"its compressed body is broken: {error}") from None
-            self._packed = stream.unconsumed_tail or stream.unused_data
-            if stream.eof:  # RFC 1952, 2.2: another member may follow
-                self._stream = None
-                self._packed = self._packed if self._gzip else b""
-            if piece:
-                return piece
-        return b""
-
-    def _open(self) -> "zlib._Decompress":
-        # RFC 9110, 8.4.1.2: "deflate" has a zlib header; some servers leave it out.
-        raw = not self._gzip and self._packed[0] & 0x0F != 8
-        self._stream = zlib.decompressobj(-15 if raw else 47)
-        return self._stream
-
-    def end(self) -> None:
-        """Raise if the compressed data is not complete."""
-        if self._stream is not None:
-            raise ConnectionClosed("its compressed body is not complete")
-
-
-def _inflater(headers: CIMultiDictProxy[str]) -> BodyInflater | None:
-    encoding = headers.get("content-encoding", "").strip().lower()
-    if encoding in _PLAIN:
-        return None
-    if encoding in _GZIP or encoding == "deflate":
-        return BodyInflater(gzip=encoding != "deflate")
-    raise InvalidResponse(f"its body is encoded as {encoding[:40]!r}, which was not asked for")

@@ -11,9 +11,9 @@ import aiohttp
 from multidict import CIMultiDictProxy
 
 from toolbridge.upstream.hosts import is_loopback
-from toolbridge.upstream.http_connection import ConnectionClosed, InvalidResponse
 from toolbridge.upstream.http_pool import ConnectFailed, ConnectTimedOut
 from toolbridge.upstream.session import open_session
+from toolbridge.upstream.wire_faults import CLOSED, ConnectionClosed, InvalidResponse
 
 
 class ProxySession:
@@ -66,7 +66,7 @@ class ProxySession:
         except aiohttp.ClientConnectorError as error:
             raise ConnectFailed(error.os_error) from None
         except aiohttp.ClientError as error:
-            raise ConnectionClosed(str(error) or "it closed the connection") from None
+            raise ConnectionClosed(str(error) or CLOSED) from None
         return ProxiedResponse(response)
 
     async def close(self) -> None:
@@ -100,7 +100,7 @@ class ProxiedResponse:
         except aiohttp.ServerTimeoutError:
             raise TimeoutError from None
         except aiohttp.ClientError as error:
-            raise ConnectionClosed(str(error) or "it closed the connection") from None
+            raise ConnectionClosed(str(error) or CLOSED) from None
 
     def at_eof(self) -> bool:
         return self._response.content.at_eof()
