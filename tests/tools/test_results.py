@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from tests.work import calls_made
 
 from toolbridge.core.json import dump_bytes
+from toolbridge.tools.context import InvalidArguments, InvalidResult
 from toolbridge.tools.results import DEEPEST, fit
 
 JSON = st.recursive(
@@ -86,3 +87,12 @@ def test_a_large_result_is_cut_in_linear_time():
         return calls_made(lambda: fit(value))
 
     assert calls(40_000) < 5 * calls(10_000)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [(InvalidArguments, "invalid_arguments"), (InvalidResult, "invalid_result")],
+)
+def test_a_refusal_has_its_reason_and_its_words(kind, reason):
+    found = kind("`days` is missing")
+    assert (found.reason, str(found)) == (reason, "`days` is missing")

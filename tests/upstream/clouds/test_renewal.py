@@ -1,11 +1,17 @@
 """Credentials that expire, with a clock of the test's own."""
 
 import asyncio
+import os
 
 import pytest
 
+from toolbridge.config import ProviderConfig
 from toolbridge.core.errors import ConfigError
+from toolbridge.upstream.clouds import renewal
+from toolbridge.upstream.clouds.endpoint import open_endpoint
 from toolbridge.upstream.clouds.renewal import EARLY, Expiring, RenewedCredential
+from toolbridge.upstream.http import Upstream
+from toolbridge.upstream.http_request import HttpRequest
 
 
 class Source:
@@ -84,3 +90,31 @@ async def test_a_rejected_one_is_fetched_anew_unless_it_is_new():
     assert source.shared.forget()
     assert not source.shared.forget()
     assert await source.shared.get() == 2
+
+
+@pytest.mark.parametrize("cloud", ["bedrock", "mantle", "azure", "vertex"])
+async def test_a_credential_that_a_cloud_rejects_is_fetched_anew(cloud, tmp_path, monkeypatch):
+    """As `RequestSender` does after 401 and 403: sign, renew, sign again."""
+    counted = tmp_path / "count"
+    script = tmp_path / "token"
+    script.write_text(
+        f'#!/bin/sh\necho x >> {counted}\necho "token-$(wc -l < {counted} | tr -d " ")"\n'
+    )
+    script.chmod(0o700)
+    provider_config = ProviderConfig(
+        api="anthropic", cloud=cloud, token_command=[str(script)], region="us-east-1",
+        project="p", url="https://cloud.example/{region}",
+    )  # fmt: skip
+    env = {"PATH": os.environ["PATH"]}
+    asked = HttpRequest("/v1/messages", b'{"model":"claude","stream":true}', {})
+    async with Upstream() as upstream:
+        endpoint = open_endpoint("there", provider_config, upstream, env)
+        first = await endpoint.sign("anthropic", "claude", asked)
+        assert not endpoint.renew()  # it is new
+        monkeypatch.setattr(renewal, "_FRESH", 0.0)
+        assert endpoint.renew()
+        second = await endpoint.sign("anthropic", "claude", asked)
+    assert [one.headers["authorization"] for one in (first, second)] == [
+        "Bearer token-1",
+        "Bearer token-2",
+    ]
