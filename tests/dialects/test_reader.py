@@ -370,6 +370,26 @@ def test_a_tag_may_lack_its_bracket():
     assert read_text(text, TOOLS).calls[0].arguments == {"path": "a"}
 
 
+@pytest.mark.parametrize(
+    ("written", "arguments"),
+    [
+        ("a <parameter=days> b", {"city": "a <parameter=days> b"}),
+        ("a\n<parameter=other>3", {"city": "a\n<parameter=other>3"}),
+        ("a\n<parameter=days>3", {"city": "a\n", "days": 3}),
+    ],
+)
+def test_the_tag_of_a_parameter_in_a_value_opens_one_on_a_line_of_its_own_if_it_is_declared(
+    written, arguments
+):
+    schema = {
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    }
+    text = f"<tool_call>\n<function=f>\n<parameter=city>{written}</parameter>\n</function>\n</tool_call>"
+    reading = read_text(text, [Tool("f", schema=schema)], dialect="qwen3_xml")
+    assert [call.arguments for call in reading.calls] == [arguments]
+
+
 def test_a_call_that_begins_anew_is_one_call():
     text = "<tool_call:x>gar<tool_call:x>a<tool_sep:x>{}<end_of_tool_call:x>"
     reading = read_text(text, None, dialect="hunyuan_v3")
