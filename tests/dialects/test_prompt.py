@@ -18,6 +18,7 @@ from toolbridge.core.messages import (
     Turn,
 )
 from toolbridge.dialects import load, names
+from toolbridge.dialects.constrained import CONSTRAINED
 from toolbridge.dialects.dialect import ResultText
 from toolbridge.dialects.prompt import render_history, tool_prompt
 from toolbridge.dialects.reader import read_text
@@ -280,3 +281,17 @@ def test_attributes_are_escaped_as_the_template_of_kimi_k3_does():
     assert 'key="a &quot;b&quot; &amp; c"' in written
     assert '<|sep|>x & "y"<|close|>' in written
     assert read_text(written, TOOLS, dialect="kimi_k3").calls[0].arguments == calls[0].arguments
+
+
+@pytest.mark.parametrize(
+    ("choice", "several"),
+    [
+        (ToolChoice(), True),
+        (ToolChoice(parallel=True), True),
+        (ToolChoice(parallel=False), False),
+        (ToolChoice(mode="required"), False),
+    ],
+)
+def test_a_constrained_prompt_offers_several_calls_where_they_are_allowed(choice, several):
+    prompt = tool_prompt([Tool("f"), Tool("g")], choice=choice, dialect=CONSTRAINED)
+    assert ("several tools" in prompt) is several

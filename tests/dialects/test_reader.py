@@ -390,6 +390,17 @@ def test_the_tag_of_a_parameter_in_a_value_opens_one_on_a_line_of_its_own_if_it_
     assert [call.arguments for call in reading.calls] == [arguments]
 
 
+@pytest.mark.parametrize(
+    ("name", "raw"), [("city", '{"city": "12'), ("either", '{"either": "12'), ("days", '{"days": ')]
+)
+def test_a_value_that_is_cut_off_is_never_a_whole_one(name, raw):
+    kinds = {"city": "string", "either": ["string", "integer"], "days": "integer"}
+    schema = {"type": "object", "properties": {one: {"type": kind} for one, kind in kinds.items()}}
+    text = f"<tool_call>\n<function=f>\n<parameter={name}>12"
+    (call,) = read_text(text, [Tool("f", schema=schema)], dialect="qwen3_xml").calls
+    assert (call.arguments, call.raw) == ({}, raw)
+
+
 def test_a_call_that_begins_anew_is_one_call():
     text = "<tool_call:x>gar<tool_call:x>a<tool_sep:x>{}<end_of_tool_call:x>"
     reading = read_text(text, None, dialect="hunyuan_v3")
