@@ -76,14 +76,13 @@ class Fold:
     def feed_all(self, events: Iterable[ev.Event]) -> None:
         """Feed events in their order."""
         blocks = self._blocks
+        written: _OpenBlock | None = None
         for event in events:
             if isinstance(event, ev.TextDelta):  # nearly every event of nearly every answer
                 block = blocks.get(event.index)
                 if isinstance(block, _OpenBlock):
-                    pieces = block.pieces
-                    pieces.append(event.text)
-                    if len(pieces) > MOST_PIECES:
-                        block.join()
+                    written = block
+                    block.pieces.append(event.text)
                 else:
                     self.feed(event)
             elif type(event) is ev.TextStart:
@@ -94,6 +93,8 @@ class Fold:
                 self.usage = event.usage
             else:
                 self.feed(event)
+        if written is not None and len(written.pieces) > MOST_PIECES:  # once per delivery
+            written.join()
 
     def feed(self, event: ev.Event) -> None:
         match event:  # the most frequent first: each case is a comparison
