@@ -18,7 +18,7 @@ from toolbridge.upstream.wire_faults import CLOSED, ConnectionClosed, InvalidRes
 
 HIGH_WATER = 128 * 1024
 """Bytes that wait for the reader, above which the socket is not read."""
-PASSED = 64 * 1024
+PASSED = 256 * 1024
 """The most bytes that are passed on at a time: decoded and encoded, they take several times as much."""
 MAX_HEAD = 64 * 1024
 Failure: TypeAlias = ConnectionClosed | InvalidResponse | TimeoutError | OSError
