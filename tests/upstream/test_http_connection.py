@@ -521,37 +521,3 @@ async def test_a_failing_sink_fails_in_the_task_that_pushes_and_not_in_the_event
             await incoming.push(fail)
         assert await incoming.read_whole() == b"thirdfourth"
     assert lost == []
-
-
-LONG = bytes(range(256)) * 1600
-
-
-@pytest.mark.parametrize("size", [1000, 65_536, 100_000, len(LONG)])
-async def test_a_long_delivery_is_read_in_bounded_pieces(size):
-    provider = Provider(CHUNKED + chunks(LONG, size))
-    async with listening(provider) as url, Upstream() as upstream:
-        incoming = await upstream.ask("POST", url, provider="there", body=b"{}")
-        found = []
-        while piece := await incoming.read():
-            found.append(piece)
-        await incoming.release()
-    assert max(map(len, found)) <= http_connection.PASSED
-    assert b"".join(found) == LONG
-
-
-@pytest.mark.parametrize("size", [1000, 100_000, len(LONG)])
-@pytest.mark.parametrize("most", [1, 3])
-async def test_a_sink_gets_bounded_pieces_and_the_reader_what_it_did_not_take(size, most):
-    later = chunks(LONG, size).removesuffix(b"0\r\n\r\n")
-    provider = Provider(CHUNKED + b"5\r\nfirst\r\n", hold=True, later=later + b"0\r\n\r\n")
-    taken = []
-    async with listening(provider) as url, Upstream() as upstream:
-        incoming = await upstream.ask("POST", url, provider="there", body=b"{}")
-        assert await incoming.read() == b"first"
-        asyncio.get_running_loop().call_later(0.01, provider.release.set)
-        assert await incoming.push(lambda piece: len(taken.append(piece) or taken) < most)
-        rest = await incoming.read_whole()
-        await incoming.release()
-    assert all(len(piece) <= http_connection.PASSED for piece in taken)
-    assert len(taken) <= most
-    assert b"".join(taken) + rest == LONG

@@ -18,8 +18,6 @@ from toolbridge.upstream.wire_faults import CLOSED, ConnectionClosed, InvalidRes
 
 HIGH_WATER = 128 * 1024
 """Bytes that wait for the reader, above which the socket is not read."""
-PASSED = 256 * 1024
-"""The most bytes that are passed on at a time: decoded and encoded, they take several times as much."""
 MAX_HEAD = 64 * 1024
 Failure: TypeAlias = ConnectionClosed | InvalidResponse | TimeoutError | OSError
 PushSink: TypeAlias = Callable[[bytes], bool]
@@ -99,26 +97,23 @@ class WireResponse:
             self._wake()
             return
         if self._sink is not None:
-            if self._poured(self._sink):
-                return
-            # A loop may deliver again before the task runs; those bytes are for the reader.
-            self._sink = None
-        if self._waiter is not None and self.status:
+            if self._pieces and not self._poured(self._sink):
+                # A loop may deliver again before the task runs; those bytes are for the reader.
+                self._sink = None
+                self._wake()
+        elif self._waiter is not None and self.status:
             self._wake()
-        if self.size > HIGH_WATER and not self.paused:
+        elif self.size > HIGH_WATER and not self.paused:
             self.paused = True
             self._connection.transport.pause_reading()
 
     def _poured(self, sink: PushSink) -> bool:
-        """Pass the pieces to `sink`; return whether it has taken them all."""
+        """Pass what has arrived to `sink`; return whether it takes the next delivery, too."""
         try:
-            while self._pieces:
-                if not sink(self._taken()):
-                    return False
+            return sink(self._taken())
         except Exception as error:  # noqa: BLE001 raised in the task that waits in `push`
             self._push_failure = error
             return False
-        return True
 
     def closed(self, error: Exception | None) -> None:
         """Take note that the connection is gone."""
@@ -168,7 +163,7 @@ class WireResponse:
                     return self._end()
                 await self._waiting()
             piece = self._taken()
-            if self.paused and self.size <= HIGH_WATER // 2:
+            if self.paused:
                 self._resume()
             if inflating is None:
                 break
@@ -192,26 +187,13 @@ class WireResponse:
             raise self._push_failure
 
     def _taken(self) -> bytes:
-        """Return the bytes that wait for the reader, at most `PASSED`, and forget them."""
+        """Return the bytes that wait for the reader, and forget them."""
         pieces = self._pieces
-        if self.size <= PASSED:  # nearly every delivery
-            self.size = 0
-            if len(pieces) == 1:
-                return pieces.popleft()
-            piece = b"".join(pieces)
-            pieces.clear()
-            return piece
-        piece = pieces.popleft()
-        if len(piece) > PASSED:
-            pieces.appendleft(piece[PASSED:])
-            piece = piece[:PASSED]
-        else:
-            some, size = [piece], len(piece)
-            while size + len(pieces[0]) <= PASSED:
-                some.append(pieces.popleft())
-                size += len(some[-1])
-            piece = b"".join(some)
-        self.size -= len(piece)
+        self.size = 0
+        if len(pieces) == 1:  # nearly every delivery
+            return pieces.popleft()
+        piece = b"".join(pieces)
+        pieces.clear()
         return piece
 
     def _end(self) -> bytes:
