@@ -41,23 +41,23 @@ class Line:
     async def head(self, status: int = 200, kind: str = "application/x-ndjson", **headers: str):
         lines = [f"HTTP/1.1 {status} X", f"content-type: {kind}", "transfer-encoding: chunked"]
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-        self._writer.write("\r\n".join([*lines, "", ""]).encode())
-        await self._writer.drain()
+        await self.raw("\r\n".join([*lines, "", ""]).encode())
 
     async def send(self, piece: bytes | str) -> None:
         data = piece.encode() if isinstance(piece, str) else piece
-        self._writer.write(b"%x\r\n%b\r\n" % (len(data), data))
-        await self._writer.drain()
+        await self.raw(b"%x\r\n%b\r\n" % (len(data), data))
 
     async def end(self) -> None:
-        self._writer.write(b"0\r\n\r\n")
-        await self._writer.drain()
+        await self.raw(b"0\r\n\r\n")
 
     def cut(self) -> None:
         """Die: close without a last chunk."""
         self._writer.transport.abort()
 
     async def raw(self, data: bytes) -> None:
+        # uvloop raises RuntimeError for a write to a closed transport, asyncio only logs it.
+        if self._writer.is_closing():
+            raise ConnectionResetError("the gateway closed the connection")
         self._writer.write(data)
         await self._writer.drain()
 
