@@ -1,6 +1,7 @@
 """The first run, as a person meets it: files that were found, models that are missing, busy ports."""
 
 import asyncio
+import gc
 import re
 import signal
 import socket
@@ -13,9 +14,10 @@ import pytest
 from tests.commands import run_command
 from tests.peers import model_server, ollama, replay, whole
 
-from toolbridge.cli.serve import listen
+from toolbridge.cli.serve import listen, open_listeners
 from toolbridge.config import Config
 from toolbridge.core.errors import ConfigError
+from toolbridge.server_settings import TlsConfig
 
 SAID = {
     "message": {"role": "assistant", "content": "from Ollama"},
@@ -291,3 +293,13 @@ def test_a_toolbridge_in_the_background_can_be_stopped(env, tmp_path):
         run(env, "stop", cwd=tmp_path)
     assert done.returncode == 1
     assert "stop it with `toolbridge stop`" in done.stderr
+
+
+@pytest.mark.filterwarnings("always::ResourceWarning")
+def test_a_taken_tls_port_leaves_no_socket_open(recwarn):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        tls = TlsConfig(cert="cert.pem", port=taken.getsockname()[1])
+        with pytest.raises(ConfigError, match=r"tls\.port"):
+            open_listeners(Config(port=0, tls=tls), None)
+    gc.collect()
+    assert [w for w in recwarn if "unclosed <socket" in str(w.message)] == []

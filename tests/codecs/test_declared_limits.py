@@ -127,6 +127,16 @@ WRONG = [
     ("gemini", {"codeExecution": 5}, "tools.0.codeExecution"),
     ("gemini", {"googleSearch": {"timeRangeFilter": "x"}}, "tools.0.googleSearch.timeRangeFilter"),
     (
+        "gemini",
+        {"googleSearch": {"timeRangeFilter": {"startTime": "2026-02-30T00:00:00Z"}}},
+        "tools.0.googleSearch.timeRangeFilter.startTime",
+    ),
+    (
+        "gemini",
+        {"googleSearch": {"timeRangeFilter": {"endTime": 5}}},
+        "tools.0.googleSearch.timeRangeFilter.endTime",
+    ),
+    (
         "openai_chat",
         {"filters": {"allowed_domains": "a.b"}},
         "web_search_options.filters.allowed_domains",

@@ -128,7 +128,11 @@ def open_listeners(config: Config, inherited: Inheritance | None) -> Listeners:
         return Listeners(http)
     tls = config.tls
     secure = msgspec.structs.replace(config, host=tls.host or config.host, port=tls.port)
-    return Listeners(http, listen(secure, "`tls.host` and `tls.port`"))
+    try:
+        return Listeners(http, listen(secure, "`tls.host` and `tls.port`"))
+    except ConfigError:
+        http.close()
+        raise
 
 
 def run_server(config: Config, listening: Listeners, process: ServerProcess) -> None:

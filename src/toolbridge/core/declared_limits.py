@@ -6,11 +6,13 @@ the vendors. Codecs call these functions with their own names of the fields; nul
 
 import re
 from collections.abc import Collection
+from datetime import date
 
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import Json, JsonObject, dumps
 
 _DOMAIN = re.compile(r"(?:\*\.)?[^\s/:@?#*]+(?:/[^\s?#*]*(?:\*[^\s?#*]*)?)?")
+_DATE = len("2026-01-31")
 _COUNTRY = re.compile(r"[A-Za-z]{2}")
 
 
@@ -92,6 +94,17 @@ def check_object(value: Json, where: str) -> None:
     """Raise unless `value` is an object."""
     if value is not None and not isinstance(value, dict):
         raise MalformedRequest(f"must be an object, not {_shown(value)}", where=where)
+
+
+def check_time(value: Json, where: str) -> None:
+    """Raise unless `value` is a time that begins with a date, such as `2026-01-31T00:00:00Z`."""
+    if value is None:
+        return
+    try:
+        date.fromisoformat(value[:_DATE] if isinstance(value, str) else "")
+    except ValueError:
+        text = f"must be a time such as 2026-01-31T00:00:00Z, not {_shown(value)}"
+        raise MalformedRequest(text, where=where) from None
 
 
 def check_texts(value: Json, where: str) -> None:

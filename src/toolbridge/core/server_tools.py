@@ -59,6 +59,9 @@ class ServerTool(msgspec.Struct, frozen=True, omit_defaults=True):
     city: str = ""
     region: str = ""
     timezone: str = ""
+    after: str = ""
+    """Only pages that were published since then, RFC 3339. Gemini: `timeRangeFilter.startTime`."""
+    before: str = ""
     live: bool = True
     """Whether pages may be requested now; otherwise only an index. Codex: `external_web_access`."""
     context: Literal["", "low", "medium", "high"] = ""

@@ -31,7 +31,11 @@ async def search_by_model(
     ask: AskSearcher, meter: InnerCharges | None, model: str, query: SearchQuery
 ) -> SearchHits | ServerToolError:
     """Return the hits of a search by `model`."""
-    search = ServerTool("web_search", allow=query.allow, block=query.block, country=query.country)
+    search = ServerTool(
+        "web_search", allow=query.allow, block=query.block, country=query.country,
+        after=f"{query.after}T00:00:00Z" if query.after else "",
+        before=f"{query.before}T23:59:59Z" if query.before else "",
+    )  # fmt: skip
     tool = Tool("web_search", origin="gateway", hosted={"type": "web_search"}, server=search)
     said = Turn("user", (Text(_PROMPT + query.text),))
     try:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from toolbridge.tools.web.search import ModelSearch, SearchBackend
 
 _LONGEST_QUERY = 2000
+_DATE = len("2026-01-31")
 
 
 class ServerToolRunner:
@@ -117,8 +118,17 @@ class ServerToolRunner:
             backend = self._search or self._open_search(model_search)
         except ConfigError as error:
             return ServerToolError("unavailable", str(error))
+        after, before = tool.after[:_DATE], tool.before[:_DATE]
         return await backend.search(
-            SearchQuery(query, settings.count, tool.allow, tool.block, tool.country)
+            SearchQuery(
+                query,
+                settings.count,
+                tool.allow,
+                tool.block,
+                tool.country,
+                after=after,
+                before=before,
+            )
         )
 
     def _open_search(self, model_search: "ModelSearch | None") -> "SearchBackend":

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import sys
 
 import pytest
@@ -12,7 +13,7 @@ from toolbridge.core.errors import ConfigError
 from toolbridge.core.server_tools import SearchHit, SearchHits, ServerToolError
 from toolbridge.server_tool_settings import WebSearchSettings, chosen_engine
 from toolbridge.tools.web.engines import with_sites
-from toolbridge.tools.web.hits import hits_in
+from toolbridge.tools.web.hits import hits_in, kept
 from toolbridge.tools.web.search import SearchQuery, search_backend
 from toolbridge.upstream.session import open_session
 
@@ -63,25 +64,45 @@ async def test_domains_are_filtered_whatever_the_engine_does(engine):
 @pytest.mark.parametrize(
     ("engine", "method", "header", "expected"),
     [
-        ("searxng", "GET", None, {"q": "q (site:a.org OR site:b.org) -site:c.org", "format": "json", "language": "de-DE", "time_range": "month", "pageno": "1"}),
-        ("brave", "GET", ("x-subscription-token", "k-1"), {"q": "(q) AND (site:a.org OR site:b.org) -site:c.org", "count": "8", "country": "DE", "search_lang": "de", "freshness": "pw", "result_filter": "web", "text_decorations": "false"}),
-        ("tavily", "POST", ("authorization", "Bearer k-1"), {"query": "q", "max_results": 8, "include_domains": ["a.org", "b.org"], "exclude_domains": ["c.org"], "time_range": "week"}),
-        ("exa", "POST", ("x-api-key", "k-1"), {"query": "q", "type": "auto", "numResults": 8, "contents": {"text": {"maxCharacters": 2000}}, "includeDomains": ["a.org", "b.org"], "excludeDomains": ["c.org"], "userLocation": "DE"}),
-        ("serper", "POST", ("x-api-key", "k-1"), {"q": "q (site:a.org OR site:b.org) -site:c.org", "num": 8, "gl": "de", "hl": "de", "tbs": "qdr:w"}),
+        ("searxng", "GET", None, {"q": "q (site:a.org OR site:b.org) -site:c.org", "format": "json", "language": "de-DE", "pageno": "1"}),
+        ("brave", "GET", ("x-subscription-token", "k-1"), {"q": "(q) AND (site:a.org OR site:b.org) -site:c.org", "count": "8", "country": "DE", "search_lang": "de", "freshness": "2026-01-31to2026-02-28", "result_filter": "web", "text_decorations": "false"}),
+        ("tavily", "POST", ("authorization", "Bearer k-1"), {"query": "q", "max_results": 8, "include_domains": ["a.org", "b.org"], "exclude_domains": ["c.org"], "start_date": "2026-01-31", "end_date": "2026-02-28"}),
+        ("exa", "POST", ("x-api-key", "k-1"), {"query": "q", "type": "auto", "numResults": 8, "contents": {"text": {"maxCharacters": 2000}}, "includeDomains": ["a.org", "b.org"], "excludeDomains": ["c.org"], "userLocation": "DE", "startPublishedDate": "2026-01-31", "endPublishedDate": "2026-02-28"}),
+        ("serper", "POST", ("x-api-key", "k-1"), {"q": "q (site:a.org OR site:b.org) -site:c.org", "num": 8, "gl": "de", "hl": "de", "tbs": "cdr:1,cd_min:01/31/2026,cd_max:02/28/2026"}),
         ("jina", "GET", ("authorization", "Bearer k-1"), {"q": "q (site:a.org OR site:b.org) -site:c.org", "num": "8", "gl": "de", "hl": "de"}),
         ("ollama", "POST", ("authorization", "Bearer k-1"), {"query": "q", "max_results": 8}),
     ],
 )  # fmt: skip
 async def test_every_engine_is_asked_in_its_own_way(engine, method, header, expected):
-    query = SearchQuery("q", 4, ("a.org", "b.org"), ("c.org",), "de", "de", "week")
+    query = SearchQuery(
+        "q", 4, ("a.org", "b.org"), ("c.org",), "de", "de", "2026-01-31", "2026-02-28"
+    )
     async with search_double() as double:
         await searched(engine, double, query)
     (asked,) = double.asked
     given = asked.body if method == "POST" else asked.query
-    given.pop("startPublishedDate", None)
     assert (asked.method, given) == (method, expected)
     assert header is None or asked.headers[header[0]] == header[1]
     assert asked.headers.get("cookie") is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "freshness"),
+    [({"after": "2026-01-31"}, r"2026-01-31to20\d\d-\d\d-\d\d"), ({"before": "2026-01-31"}, "1990-01-01to2026-01-31"), ({}, "")],
+)  # fmt: skip
+async def test_a_range_of_days_may_be_open(limits, freshness):
+    async with search_double() as double:
+        await searched("brave", double, SearchQuery("q", **limits))
+    assert re.fullmatch(freshness, double.asked[0].query.get("freshness", ""))
+
+
+def test_hits_with_a_date_outside_of_the_range_are_left_out():
+    ages = ["2026-01-30", "2026-01-31", "2026-02-28T23:59:00", "2026-03-01", "3 days ago", ""]
+    hits = [SearchHit(f"https://example.org/{n}", age=age) for n, age in enumerate(ages)]
+    found = kept(hits, (), (), count=9, snippet=99, days=("2026-01-31", "2026-02-28"))
+    assert [hit.age for hit in found] == [*ages[1:3], *ages[4:]]
+    since = kept(hits, (), (), count=9, snippet=99, days=("2026-01-31", ""))
+    assert [hit.age for hit in since] == ages[1:]
 
 
 async def test_parameters_of_the_settings_are_sent():

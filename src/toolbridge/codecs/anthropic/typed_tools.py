@@ -50,6 +50,8 @@ def _encode_limits(tool: ServerTool, lose: Lose) -> JsonObject:
         limits["user_location"] = {"type": "approximate", **place}
     if tool.context:
         lose("search_context_size", "Anthropic's search has no such setting")
+    if tool.after or tool.before:
+        lose("timeRangeFilter", "Anthropic's search has no range of dates")
     if not tool.live:
         lose("external_web_access", "Anthropic's search always uses the web")
     if tool.content_tokens:

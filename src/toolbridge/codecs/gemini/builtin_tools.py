@@ -6,13 +6,14 @@ of `tools`. None of them has a limit of uses, and none can be forced.
 
 from toolbridge.codecs.gemini.quirks import read_quirks
 from toolbridge.core.codec import Lose, Target
-from toolbridge.core.declared_limits import check_domain_list, check_object
-from toolbridge.core.json import Json, JsonObject, texts_of
+from toolbridge.core.declared_limits import check_domain_list, check_object, check_time
+from toolbridge.core.json import Json, JsonObject, object_in, text_in, texts_of
 from toolbridge.core.messages import Request
 from toolbridge.core.server_tools import McpConnection, ServerTool
 
 MCP = "mcpServers"
 _SEARCHES = frozenset({"googleSearch", "googleSearchRetrieval", "enterpriseWebSearch"})
+_TIMES = "timeRangeFilter"
 _OBJECTS = _SEARCHES | {"urlContext", "codeExecution"}
 
 
@@ -22,7 +23,9 @@ def check_server_tool(key: str, value: Json, where: str) -> None:
         check_object(value, where)
     if key in _SEARCHES and isinstance(value, dict):
         check_domain_list(value, "excludeDomains", where)
-        check_object(value.get("timeRangeFilter"), f"{where}.timeRangeFilter")
+        check_object(value.get(_TIMES), f"{where}.{_TIMES}")
+        for name in ("startTime", "endTime"):
+            check_time(object_in(value, _TIMES).get(name), f"{where}.{_TIMES}.{name}")
 
 
 def decode_server_tool(key: str, value: Json) -> ServerTool | None:
@@ -30,7 +33,9 @@ def decode_server_tool(key: str, value: Json) -> ServerTool | None:
     fields = value if isinstance(value, dict) else {}
     if key in _SEARCHES:
         # Vertex AI, googleSearch: `excludeDomains`.
-        return ServerTool("web_search", block=texts_of(fields.get("excludeDomains")))
+        block, times = texts_of(fields.get("excludeDomains")), object_in(fields, _TIMES)
+        after, before = text_in(times, "startTime"), text_in(times, "endTime")
+        return ServerTool("web_search", block=block, after=after, before=before)
     if key == "urlContext":
         return ServerTool("web_fetch")
     if key == "codeExecution":
@@ -71,8 +76,13 @@ def encode_server_tool(
 def _encode(tool: ServerTool, *, exclude: bool) -> JsonObject | None:
     match tool.kind:
         case "web_search":
-            blocked: JsonObject = {"excludeDomains": [*tool.block]} if tool.block else {}
-            return {"googleSearch": blocked if exclude else {}}
+            limits: JsonObject = {}
+            if tool.block and exclude:
+                limits["excludeDomains"] = [*tool.block]
+            if tool.after or tool.before:
+                times = {"startTime": tool.after, "endTime": tool.before}
+                limits[_TIMES] = {name: time for name, time in times.items() if time}
+            return {"googleSearch": limits}
         case "web_fetch":
             return {"urlContext": {}}
         case "code_execution":

@@ -87,6 +87,8 @@ def encode_server_tool(
         return None
     if tool.max_uses is not None:
         lose("max_uses", "this API has no limit of searches")
+    if tool.after or tool.before:
+        lose("timeRangeFilter", "this API's search has no range of dates")
     if style == "openrouter":
         return _encode_openrouter(tool, lose)
     if tool.allow or tool.block:

@@ -141,6 +141,8 @@ def _encode_search(tool: ServerTool, lose: Lose) -> JsonObject:
         lose("blocked_domains", "OpenAI's search can only be limited to domains")
     if place := tool.place:
         declared["user_location"] = {"type": "approximate", **place}
+    if tool.after or tool.before:
+        lose("timeRangeFilter", "OpenAI's search has no range of dates")
     if tool.context:
         declared["search_context_size"] = tool.context
     if not tool.live:

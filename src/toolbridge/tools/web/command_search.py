@@ -89,7 +89,8 @@ def _question(query: SearchQuery) -> dict[str, object]:
         "block": query.block,
         "country": query.country,
         "language": query.language,
-        "freshness": query.freshness,
+        "after": query.after,
+        "before": query.before,
     }
 
 

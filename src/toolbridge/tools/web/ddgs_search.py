@@ -47,7 +47,6 @@ class DdgsSearch:
             found: Json = ddgs.text(
                 with_sites(query, "{q} ({sites})"),
                 region=f"{query.country.lower() or 'us'}-{query.language.lower() or 'en'}",
-                timelimit=query.freshness[:1] or None,
                 max_results=query.count,
                 **settings.parameters,
             )

@@ -5,7 +5,7 @@ that makes the parameters of a request. The facts are from the vendors' document
 """
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime
 
 import msgspec
 
@@ -15,9 +15,10 @@ from toolbridge.tools.web.search_query import SearchQuery
 _LONGEST = 2000
 _BRAVE = 400
 """Brave Search, web search: the most characters of `q`."""
+_FIRST_DAY = date(1990, 1, 1)
+"""Before the first page of the web."""
 _OPERATORS = 300
 """The most characters of `site:` operators that are added to a query."""
-_DAYS = {"day": 1, "week": 7, "month": 31, "year": 366}
 
 
 class SearchEngine(msgspec.Struct, frozen=True):
@@ -45,19 +46,16 @@ class SearchEngine(msgspec.Struct, frozen=True):
 
 
 def _searxng(query: SearchQuery) -> JsonObject:
-    # SearXNG, search API: there is no parameter for a week, for the count and for domains.
-    ranges = {"day": "day", "week": "month", "month": "month", "year": "year"}
-    found: JsonObject = {
+    # SearXNG, search API: there is no parameter for dates, for the count and for domains.
+    return {
         "q": with_sites(query, "{q} ({sites})"),
         "format": "json",
         "pageno": 1,
         "language": _locale(query) or "all",
     }
-    return found | _some("time_range", ranges.get(query.freshness, ""))
 
 
 def _brave(query: SearchQuery) -> JsonObject:
-    ranges = {"day": "pd", "week": "pw", "month": "pm", "year": "py"}
     found: JsonObject = {
         "q": with_sites(query, "({q}) AND ({sites})", most=_BRAVE),
         "count": min(query.count, 20),
@@ -65,7 +63,7 @@ def _brave(query: SearchQuery) -> JsonObject:
         "text_decorations": "false",
     }
     found |= _some("country", query.country.upper()) | _some("search_lang", query.language)
-    return found | _some("freshness", ranges.get(query.freshness, ""))
+    return found | _some("freshness", _days(query, "{after}to{before}"))
 
 
 def _tavily(query: SearchQuery) -> JsonObject:
@@ -73,7 +71,7 @@ def _tavily(query: SearchQuery) -> JsonObject:
     # Tavily, search: domains without paths, at most 300 included and 150 excluded.
     found |= _some("include_domains", [*_hosts(query.allow)][:300])
     found |= _some("exclude_domains", [*_hosts(query.block)][:150])
-    return found | _some("time_range", query.freshness)
+    return found | _some("start_date", query.after) | _some("end_date", query.before)
 
 
 def _exa(query: SearchQuery) -> JsonObject:
@@ -87,13 +85,17 @@ def _exa(query: SearchQuery) -> JsonObject:
     found |= _some("includeDomains", [*query.allow])
     found |= _some("excludeDomains", [*query.block])
     found |= _some("userLocation", query.country.upper())
-    return found | _some("startPublishedDate", _since(query.freshness))
+    found |= _some("startPublishedDate", query.after)
+    return found | _some("endPublishedDate", query.before)
 
 
 def _serper(query: SearchQuery) -> JsonObject:
     found: JsonObject = {"q": with_sites(query, "{q} ({sites})"), "num": query.count}
     found |= _some("gl", query.country.lower()) | _some("hl", query.language)
-    return found | _some("tbs", f"qdr:{query.freshness[:1]}" if query.freshness in _DAYS else "")
+    # Google, search by date: `cd_min` and `cd_max` are written month first.
+    return found | _some(
+        "tbs", _days(query, "cdr:1,cd_min:{after:%m/%d/%Y},cd_max:{before:%m/%d/%Y}")
+    )
 
 
 def _jina(query: SearchQuery) -> JsonObject:
@@ -185,8 +187,10 @@ def _locale(query: SearchQuery) -> str:
     return query.language.lower()
 
 
-def _since(freshness: str) -> str:
-    days = _DAYS.get(freshness)
-    if days is None:
+def _days(query: SearchQuery, form: str) -> str:
+    """Return the range of days in `form`, for engines that take no open range; empty for none."""
+    if not query.after and not query.before:
         return ""
-    return (datetime.now(UTC) - timedelta(days=days)).strftime("%Y-%m-%dT00:00:00.000Z")
+    first = date.fromisoformat(query.after) if query.after else _FIRST_DAY
+    last = date.fromisoformat(query.before) if query.before else datetime.now(UTC).date()
+    return form.format(after=first, before=last)

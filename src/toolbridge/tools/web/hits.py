@@ -17,6 +17,7 @@ _TITLES = ("title", "name")
 _SNIPPETS = ("snippet", "content", "text", "body", "description", "summary")
 _AGES = ("age", "page_age", "publishedDate", "published_date", "date")
 _DEEPEST = 6
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _MARKDOWN_LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\((https?://[^\s()]{1,2000})\)")
 _FIELD = re.compile(
     r"^\W{0,4}(title|url|link|source|snippet|content|text|description|summary|highlights|published)"
@@ -32,13 +33,19 @@ def kept(
     *,
     count: int,
     snippet: int,
+    days: tuple[str, str] = ("", ""),
 ) -> tuple[SearchHit, ...]:
-    """Return at most `count` hits, each in every list of `allows`, without repeats, cleaned."""
+    """Return at most `count` hits, each in every list of `allows`, without repeats, cleaned.
+
+    Hits whose date is known and not in `days`, the first and the last day, are left out.
+    """
     found: dict[str, SearchHit] = {}
     for hit in hits:
         url = hit.url.strip()
         same = url.partition("#")[0].rstrip("/")
         if not url or same in found or len(url) > _LONGEST_URL or not _is_address(url):
+            continue
+        if not _is_within(hit.age, *days):
             continue
         if all(is_allowed(url, allow, block) for allow in (allows or [()])):
             found[same] = _cleaned(hit, url, snippet)
@@ -49,6 +56,14 @@ def kept(
 
 def _is_address(url: str) -> bool:
     return url.startswith(("http://", "https://", "mcp://")) and not re.search(r"[\s<>\"]", url)
+
+
+def _is_within(age: str, first: str, last: str) -> bool:
+    """Whether a page was published in these days; True for an age that is not a date."""
+    if not _DATE.match(age):
+        return True
+    day = age[:10]
+    return (not first or day >= first) and (not last or day <= last)
 
 
 def _cleaned(hit: SearchHit, url: str, snippet: int) -> SearchHit:

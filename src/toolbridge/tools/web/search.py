@@ -101,7 +101,7 @@ class FilteredSearch:
         if not query.text.strip():
             return ServerToolError("invalid_tool_input", "the query is empty")
         block = (*query.block, *settings.block)
-        filtered = bool(query.allow or settings.allow or block)
+        filtered = bool(query.allow or settings.allow or block or query.after or query.before)
         asked = replace(
             query,
             text=" ".join(query.text.split()),
@@ -116,4 +116,5 @@ class FilteredSearch:
             return found
         allows = (query.allow, settings.allow)
         limits = {"count": query.count, "snippet": settings.snippet}
-        return SearchHits(kept(found, allows, block, **limits))
+        days = (query.after, query.before)
+        return SearchHits(kept(found, allows, block, **limits, days=days))

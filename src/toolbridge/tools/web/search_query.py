@@ -19,8 +19,10 @@ class SearchQuery(msgspec.Struct, frozen=True):
     """Two letters (ISO 3166)."""
     language: str = ""
     """Two letters (ISO 639)."""
-    freshness: str = ""
-    """`day`, `week`, `month` or `year`; empty for any age."""
+    after: str = ""
+    """The first day of publication, as `YYYY-MM-DD`; empty for any."""
+    before: str = ""
+    """The last day of publication, as `YYYY-MM-DD`; empty for any."""
 
 
 class SearchBackend(Protocol):
