@@ -7,22 +7,18 @@ A row whose tests still pass is a failure: either its mark sits on the wrong tes
 """
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
 from tests.breaks import BREAKS, Break
+from tests.copies import PACKAGE, ROOT, copies, environment, interpreter
 
-ROOT = Path(__file__).parents[1]
-PACKAGE = Path("src", "toolbridge")
 SECONDS = 240
 """The longest that the tests of one row may take; a mutation that makes them hang is an error."""
 
@@ -77,23 +73,6 @@ def path_of(root: Path, change: Break) -> Path:
     """Return the path of the file to change, which is in the package or beside it."""
     inside = PACKAGE / change.file
     return inside if (root / inside).exists() else Path(change.file)
-
-
-@contextmanager
-def copies(number: int) -> Iterator[list[Path]]:
-    """Yield `number` copies of what git knows or would add, each in a directory of its own."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    files = [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
-    with tempfile.TemporaryDirectory(prefix="toolbridge-break-") as directory:
-        trees = [Path(directory, str(n), "tree") for n in range(number)]
-        for tree in trees:
-            for name in files:
-                (tree / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, tree / name)
-        yield trees
 
 
 def unbroken(trees: list[Path], chosen: list[Break]) -> int:
@@ -159,14 +138,19 @@ def first_failure(said: str) -> str:
 
 def run_tests(tree: Path, tests: Iterable[str], row: str = "") -> subprocess.CompletedProcess[str]:
     """Run `tests` in a copy of the tree, with the product of that copy."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=short", "-p", "tests.break_rows"]
+    command = [
+        str(interpreter(tree)),
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "--tb=short",
+        "-p",
+        "tests.break_rows",
+    ]
     command += ["-p", "no:cacheprovider", "-o", "timeout=60", *tests]
     command += ["--row", row] if row else []
-    environment = os.environ | {
-        "PYTHONPATH": str(tree / "src"),
-        "CI": "1",
-    }
     return subprocess.run(
-        command, cwd=tree, env=environment, capture_output=True, text=True,
+        command, cwd=tree, env=environment(tree), capture_output=True, text=True,
         timeout=None if not row else SECONDS, check=False,
     )  # fmt: skip

@@ -13,7 +13,7 @@ is also called at import, the tests of the package run in a process of their own
 A mutant is noticed by a test that fails twice or hangs with it and passes without it; a failure
 by chance shows nothing.
 A survivor is either a gap in the tests or a change without effect; each deserves a look.
-The command works on copies of the tree (`tests/break_rows.py`), never on the tree itself.
+The command works on copies of the tree (`tests/copies.py`), never on the tree itself.
 """
 
 import argparse
@@ -23,10 +23,8 @@ import random
 import re
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
-import venv
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +36,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 import pytest
-from tests.break_rows import PACKAGE, ROOT, copies
+from tests.copies import PACKAGE, ROOT, copies, environment, interpreter
 from tests.mutant_forks import Answer, Order
 
 SECONDS = 240
@@ -227,7 +225,7 @@ class Tester:
                 tree, "-p", "tests.mutant_forks", "--orders", str(orders), str(answers),
                 "--basetemp", str(tree.parent / "temporary"), "-o", "timeout=0", *SELECTED,
             ),
-            cwd=tree, env=_environment(tree), pass_fds=(orders, answers),
+            cwd=tree, env=environment(tree), pass_fds=(orders, answers),
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(orders)
@@ -321,33 +319,14 @@ def _write(file: Path, content: bytes) -> None:
 
 def _command(tree: Path, *arguments: str) -> list[str]:
     plain = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
-    return [str(_python(tree)), "-m", "pytest", *plain, *arguments]
-
-
-def _python(tree: Path) -> Path:
-    """Return an interpreter that imports the product of the copy, in any environment.
-
-    Tests start processes with few variables, so `PYTHONPATH` alone does not reach them.
-    """
-    home = tree.parent / "venv"
-    if not home.exists():
-        venv.create(home, symlinks=True)
-        own = sysconfig.get_path("purelib", "venv", {"base": str(home)})
-        packages = sysconfig.get_path("purelib")
-        text = f"{tree / 'src'}\nimport site; site.addsitedir({packages!r})\n"
-        Path(own, "copy.pth").write_text(text, "utf-8")
-    return home / "bin" / "python"
-
-
-def _environment(tree: Path) -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(tree / "src"), "CI": "1"}
+    return [str(interpreter(tree)), "-m", "pytest", *plain, *arguments]
 
 
 def _pytest(
     tree: Path, *arguments: str, seconds: float | None = None
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        _command(tree, *arguments), cwd=tree, env=_environment(tree),
+        _command(tree, *arguments), cwd=tree, env=environment(tree),
         capture_output=True, text=True, timeout=seconds, check=False,
     )  # fmt: skip
 
