@@ -529,6 +529,8 @@ def test_glm_may_assign_its_arguments_after_the_name(text, arguments, cut):
         ("a.txt]<]minimax[>[</path>", {"path": "a.txt"}),
         ("a.txt]<]minimax[>[<path>b.txt]<]minimax[>[</path>", {}),
         ("a.txt]<]minimax[>[ no tag", {}),
+        ("a.txt", {}),  # `invoke` closes the call, and is not the name of a parameter
+        ("a.txt]<]minimax[>[</path>]<]minimax[>[\n", {"path": "a.txt"}),
     ],
 )
 def test_minimax_names_a_parameter_without_its_opening_tag_by_the_closing_one(inner, arguments):

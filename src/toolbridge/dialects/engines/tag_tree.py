@@ -127,16 +127,23 @@ class _Tree:
                 return
 
     def _nameless(self) -> Wait[bool]:
-        """Read a parameter without its opening tag (vllm#51073); the closing tag has its name."""
+        """Read a parameter without its opening tag (vllm#51073); the closing tag has its name.
+
+        A value before the end of the call has no name at all: the call is cut there.
+        """
         cursor = self._writer.cursor
         if not (yield from cursor.accept(self._grammar.token)):
             return False
         held: list[str] = []
         if not (yield from cursor.until(self._grammar.marks, held.append, keep=True)):
             return False
+        position = cursor.remember()
         tag = yield from self._grammar.read_tag(self._writer)
         if tag is None or not tag.closes:
             return False
+        if tag.name == self._grammar.call:
+            cursor.rewind(position)
+            return not "".join(held).strip()
         self._arguments.add(tag.name, typed("".join(held), self._arguments.types(tag.name)))
         return True
 
