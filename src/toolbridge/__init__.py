@@ -55,6 +55,7 @@ from toolbridge.core.usage import Cost, Usage
 from toolbridge.dialects.reader import Reading, TextReader, read_text
 from toolbridge.healing import Healing, heal
 from toolbridge.translate import translate
+from toolbridge.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from toolbridge.sdk import (

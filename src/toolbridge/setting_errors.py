@@ -6,7 +6,6 @@ instead of settings, and have no line. A TOML parser that keeps lines would be a
 the value and what is valid.
 """
 
-import difflib
 import math
 import re
 from collections.abc import Mapping
@@ -16,6 +15,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from toolbridge.core.allowed_values import with_allowed
+from toolbridge.core.close_names import close_names
+from toolbridge.core.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from msgspec.inspect import Type
@@ -50,18 +51,18 @@ def _hint(
     word: str, holder: type[msgspec.Struct], tables: Mapping[type[msgspec.Struct], str]
 ) -> str:
     known = holder.__struct_fields__
-    if near := difflib.get_close_matches(word, known, 1):
+    if near := close_names(word, known, 1):
         return f"; did you mean `{near[0]}`?"
     found = (table for struct, table in tables.items() if word in struct.__struct_fields__)
     table = next(found, "")
     return f"; it belongs to {table}" if table else ""
 
 
-_HEADER = re.compile(r"\s*\[\[?\s*(.+?)\s*\]\]?\s*(?:#.*)?")
-_SETTING = re.compile(
+_HEADER = lazy_pattern(r"\s*\[\[?\s*(.+?)\s*\]\]?\s*(?:#.*)?")
+_SETTING = lazy_pattern(
     r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*="""
 )
-_PART = re.compile(r"""[\w-]+|"([^"]*)"|'([^']*)'""")
+_PART = lazy_pattern(r"""[\w-]+|"([^"]*)"|'([^']*)'""")
 
 
 def line_of(content: bytes, text: str) -> int:

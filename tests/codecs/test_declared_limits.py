@@ -1,11 +1,15 @@
 """The limits of server tools are checked in every API: a wrong one is an error, not no limit."""
 
 import json
+from datetime import date
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.tables import every_row
 
 from toolbridge import codecs
+from toolbridge.core.declared_limits import check_time
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.tools.web.domains import is_allowed
 
@@ -217,3 +221,15 @@ def test_right_limits_are_read(api, tool):
 )
 def test_a_wildcard_in_a_path_is_any_text(entry, url, covered):
     assert is_allowed(url, [entry], []) is covered
+
+
+@given(st.integers(0, 9999), st.integers(0, 13), st.integers(0, 32))
+def test_a_time_begins_with_a_day_of_the_calendar(year, month, day):
+    text = f"{year:04}-{month:02}-{day:02}"
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        with pytest.raises(MalformedRequest, match=r"^x: must be a time"):
+            check_time(f"{text}T00:00:00Z", "x")
+    else:
+        check_time(f"{text}T00:00:00Z", "x")

@@ -6,7 +6,6 @@ tools, images and the tokens that an API adds around each message, and `accounti
 corrects it by the usage that providers report.
 """
 
-import re
 from collections.abc import Iterator
 from itertools import chain
 from typing import Literal, TypeAlias
@@ -15,6 +14,7 @@ import msgspec
 
 from toolbridge.accounting.media import audio_tokens, document_tokens, image_tokens
 from toolbridge.core.json import dumps
+from toolbridge.core.lazy_pattern import lazy_pattern
 from toolbridge.core.messages import (
     Audio,
     Call,
@@ -97,7 +97,7 @@ _FAMILIES = {
 are derived from the ratio of their counts to those of OpenAI's public vocabulary."""
 _COMMON = TokenizerFamily()
 
-_IDEOGRAPHS = re.compile("[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+")  # fmt: skip
+_IDEOGRAPHS = lazy_pattern("[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+")  # fmt: skip
 _ASCII = bytes(range(128))
 # Letters beyond ASCII come in pieces of about two; emoji and symbols take two tokens each.
 _LETTERS_PER_TOKEN = 2.0

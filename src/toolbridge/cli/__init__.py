@@ -9,6 +9,7 @@ from importlib import import_module
 from toolbridge.cli.parser import CommandParser, nearest
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.printable import printable
+from toolbridge.version import __version__
 
 COMMANDS = {
     "serve": "run the gateway",
@@ -81,7 +82,7 @@ def _dispatch(given: list[str]) -> int:
         print(_help())
         return 0 if given else 2
     if given[0] in {"-V", "--version"}:
-        print(f"toolbridge {version()}")
+        print(f"toolbridge {__version__}")
         return 0
     if given[0] not in COMMANDS:
         hint = nearest(given[0], COMMANDS) or "; run `toolbridge --help` for a list"
@@ -117,9 +118,3 @@ def _help() -> str:
         f"usage: toolbridge COMMAND [options]\n\ncommands:\n{rows}\n\n"
         "Run `toolbridge COMMAND --help` for the options; start with `toolbridge serve`."
     )
-
-
-def version() -> str:
-    from importlib.metadata import version as installed
-
-    return installed("toolbridge")

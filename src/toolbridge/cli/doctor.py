@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from toolbridge import codecs, providers
-from toolbridge.cli import options, state, version
+from toolbridge import __version__, codecs, providers
+from toolbridge.cli import options, state
 from toolbridge.cli.model_facts import known_capabilities
 from toolbridge.cli.node.checking import problem_of
 from toolbridge.cli.serve import listen
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def examine(args: argparse.Namespace) -> Iterator[Finding]:
-    yield Finding(True, f"toolbridge {version()}, Python {sys.version.split()[0]}")
+    yield Finding(True, f"toolbridge {__version__}, Python {sys.version.split()[0]}")
     try:
         config, source = options.load_with_source(args)
         Guard(config, secret(config.key), created_keys(config, os.environ))

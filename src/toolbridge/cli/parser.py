@@ -1,10 +1,11 @@
 """The parser of command lines: `argparse`, with the nearest word in the error for a mistyped one."""
 
 import argparse
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
+
+from toolbridge.core.close_names import close_names
 
 _CHOICE = re.compile(r"invalid choice: '(.+?)' \(choose from (.+)\)")
 
@@ -42,5 +43,5 @@ class CommandParser(argparse.ArgumentParser):
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return the end of an error: the known word that is most like `word`, if any is."""
-    near = difflib.get_close_matches(word, known, 1)
+    near = close_names(word, known, 1)
     return f"; did you mean `{near[0]}`?" if near else ""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from toolbridge.cli import options, processes, state, systemd, version
+from toolbridge.cli import options, processes, state, systemd
 from toolbridge.cli.server_tool_checks import describe_tools
 from toolbridge.cli.store_checks import describe_servers
 from toolbridge.config import Config
@@ -26,6 +26,7 @@ from toolbridge.routing import nodes
 from toolbridge.server import listeners
 from toolbridge.server.listeners import Inheritance, Listeners
 from toolbridge.store.notices import worker_notices
+from toolbridge.version import __version__
 
 if TYPE_CHECKING:
     from toolbridge.routing.models import ModelRoutes
@@ -251,7 +252,7 @@ async def _report_start(app: "App", listening: Listeners, process: ServerProcess
     url, inherited = address(listening.http), process.inherited
     if inherited is not None and not inherited.shows_banner:
         if not inherited.worker:
-            print(f"toolbridge {version()} at {url}: pid {os.getpid()} serves now", flush=True)
+            print(f"toolbridge {__version__} at {url}: pid {os.getpid()} serves now", flush=True)
         return
     start = await _start(app.gateway.model_routes, url, process.path)
     secure = "" if listening.tls is None else address(listening.tls, "https")
@@ -325,7 +326,7 @@ async def _start(model_routes: "ModelRoutes", url: str, file: Path | None) -> St
 def banner(config: Config, start: StartReport) -> str:
     """Return the text that is printed at startup: address, client settings, model, problems."""
     lines = [
-        f"toolbridge {version()} at {start.url}",
+        f"toolbridge {__version__} at {start.url}",
         "",
         "  Claude Code:    toolbridge claude",
         "                  or set these variables in any terminal:",
@@ -344,7 +345,7 @@ def banner(config: Config, start: StartReport) -> str:
     if start.model.startswith("demo/"):
         lines += _about_demo(fixed="default" in config.map)
     if start.secure_url:
-        lines.insert(1, f"{' ' * len(f'toolbridge {version()}')} at {start.secure_url}")
+        lines.insert(1, f"{' ' * len(f'toolbridge {__version__}')} at {start.secure_url}")
     lines += [f"  {line}" for line in start.servers]
     lines += [f"  {line}" for line in describe_tools(config.server_tools, os.environ)]
     lines += [f"  Payments:       {line}" for line in start.payments]

@@ -5,13 +5,13 @@ and the configuration set them by name, for a whole provider or for one model.
 """
 
 from collections.abc import Collection
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
 
 from toolbridge.core.allowed_values import with_allowed
+from toolbridge.core.close_names import close_names
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 
@@ -42,6 +42,6 @@ def check_quirks(given: JsonObject, known: Collection[str]) -> None:
     """Raise `ConfigError` for the first name in `given` that is not in `known`."""
     for name in given:
         if name not in known:
-            near = get_close_matches(name, known, 1)
+            near = close_names(name, known, 1)
             way = f"did you mean `{near[0]}`?" if near else f"use one of {', '.join(sorted(known))}"
             raise ConfigError(f"there is no quirk {name!r}; {way}", where=f"quirks.{name}")

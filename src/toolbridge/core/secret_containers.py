@@ -6,18 +6,18 @@ Such a container inside a text, also as an escaped string in other JSON, is pars
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator
 
 from toolbridge.core.json import Json, dumps
+from toolbridge.core.lazy_pattern import lazy_pattern
 from toolbridge.core.secret_patterns import NAMES, Edit, find_names, lowered
 
 _LONGEST = 8192
 """The longest container, in characters; nested ones are parsed once per level."""
 _ESCAPED = 3
 """How deep JSON may be nested in JSON strings."""
-_OPENING = re.compile(rf"(?i)(?:{NAMES})(?P<escape>\\{{0,7}})\"\s{{0,4}}:\s{{0,20}}(?=[\[{{])")
-_END_OF_STRING = re.compile(r'(?<!\\)"')
+_OPENING = lazy_pattern(rf"(?i)(?:{NAMES})(?P<escape>\\{{0,7}})\"\s{{0,4}}:\s{{0,20}}(?=[\[{{])")
+_END_OF_STRING = lazy_pattern(r'(?<!\\)"')
 _decoder = json.JSONDecoder()
 
 

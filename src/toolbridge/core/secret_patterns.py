@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from toolbridge.core.lazy_pattern import lazy_pattern
 from toolbridge.core.masking import MASK
 
 Edit: TypeAlias = tuple[int, int, str]
@@ -29,7 +30,7 @@ _PREFIXES = (
 _SK = ("sk-", "sk_", "pk-", "pk_")
 # Not inside a word; the last letter of an escape in JSON or in a URL is not part of a word.
 _START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
-_LOOKS = re.compile(
+_LOOKS = lazy_pattern(
     rf"{_START}(?:(?P<sk>[sp]k[-_][A-Za-z0-9_-]{{3,}})|(?:{'|'.join(map(re.escape, _PREFIXES))})[A-Za-z0-9_-]{{12,}}"
     r"|eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,})"
 )
@@ -44,7 +45,7 @@ NAMES = (
     rf"(?:{_KEYS})keys?(?:[-_]id)?|authorization"
     r"|pass(?:words?|wd|phrase|code)|secrets?|token|cookie|credentials?|pwd"
 )
-_NAMED = re.compile(
+_NAMED = lazy_pattern(
     # The name, its closing quote, a colon, and a value: a JSON string, one in quotes that are
     # themselves escaped, or a bare one.
     rf"(?i)(?:{NAMES})(?P<close>\\{{0,4}}[\"'])?[ \t]{{0,4}}[:=][ \t]{{0,4}}"
@@ -53,24 +54,24 @@ _NAMED = re.compile(
     r"|(?!(?:null|true|false|none)\b)"
     r"(?P<bare>(?:(?:Bearer|Basic|Token|Digest|ApiKey)[ \t]{1,4})?[^\s\"'\\,;&<>{}\[\]()]+))"
 )
-_BEARER = re.compile(rf"(?i){_START}bearer[ \t]{{1,4}}(?P<value>[a-z0-9._~+/=-]+)")
-_PARAMETER = re.compile(
+_BEARER = lazy_pattern(rf"(?i){_START}bearer[ \t]{{1,4}}(?P<value>[a-z0-9._~+/=-]+)")
+_PARAMETER = lazy_pattern(
     r"(?i)[?&](?:key|api[-_]?key|token|sig|signature|access_token|auth|password)="
     r"(?P<value>[^\s\"'\\&#<>{}\[\](),;]+)"
 )
-_LOGIN = re.compile(r"://(?P<value>[^\s/@:\[\]\"'<>]{0,256}:[^\s/@\[\]\"'<>]{1,256})@")
+_LOGIN = lazy_pattern(r"://(?P<value>[^\s/@:\[\]\"'<>]{0,256}:[^\s/@\[\]\"'<>]{1,256})@")
 # RFC 7468: the body is base64 in lines, here also with its line ends escaped as in JSON.
-_PEM_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----")
-_PEM_BODY = re.compile(
+_PEM_BEGIN = lazy_pattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----")
+_PEM_BODY = lazy_pattern(
     r"(?P<value>(?:[A-Za-z0-9+/=:,. \t-]|\\{1,4}[nr]|\s)*?)(?=-----|[^A-Za-z0-9+/=:,. \t\s\\-]|\Z)"
 )
-_MAY_GO_ON = re.compile(
+_MAY_GO_ON = lazy_pattern(
     rf"(?i)(?:(?:{NAMES})(?:\\{{0,4}}[\"'])?[ \t]{{0,4}}(?:[:=].*)?|bearer[ \t]{{0,4}}\S*)\Z"
 )
 """The name of a secret at the end of a line, also with the beginning of its value."""
-_BRACKETS = re.compile(r"[{\[\\]")
+_BRACKETS = lazy_pattern(r"[{\[\\]")
 _ASCII_LOWER = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
-_SECRET_NAME = re.compile(rf"(?i)(?:{NAMES})\Z")
+_SECRET_NAME = lazy_pattern(rf"(?i)(?:{NAMES})\Z")
 _BEGINNINGS = (*_SK, *_PREFIXES, "eyJ")
 """What a key or a token begins with."""
 _ALL_SIGNS = ("?", "&", "://", "-----begin ", "bearer", *_STEMS, *map(str.lower, _BEGINNINGS))

@@ -5,14 +5,14 @@ A page may contain marks of the frame, of a chat template or of a dialect of too
 templates as it is, so such marks are escaped before the text is sent.
 """
 
-import re
+from toolbridge.core.lazy_pattern import lazy_pattern
 
 _TAG = "untrusted_content"
 # A template's mark begins with "<" and a letter, "/", "|", "!", "?", or DeepSeek's full-width bar.
-_ANGLE = re.compile(r"<(?=[A-Za-z/|!?\uff5c])")
+_ANGLE = lazy_pattern(r"<(?=[A-Za-z/|!?\uff5c])")
 # Mistral, chat templates: the marks of turns, tools and calls are words in square brackets.
-_SQUARE = re.compile(r"\[(?=/?[A-Z]+(?:_[A-Z]+)*\])")
-_INVISIBLE = re.compile(
+_SQUARE = lazy_pattern(r"\[(?=/?[A-Z]+(?:_[A-Z]+)*\])")
+_INVISIBLE = lazy_pattern(
     "[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
 )
 

@@ -63,9 +63,8 @@ class MemberReader(ScalarReader):
         self.hopeless |= steps.INNER_QUOTES in self.notes
 
     def read_bare_key(self, container: OpenContainer) -> bool:
-        found = tokens.BARE_KEY.match(self.text, self.at) or tokens.KEY_WORD.match(
-            self.text, self.at
-        )
+        bare = tokens.BARE_KEY.match(self.text, self.at)
+        found = bare or tokens.KEY_WORD.match(self.text, self.at)
         if found is None:
             word = tokens.NUMBER.match(self.text, self.at)
             if word is None:
@@ -75,9 +74,9 @@ class MemberReader(ScalarReader):
             self.doubtful = True  # `1,000`, or a number as a key
             container.words.append(word.group())
             return False
-        container.key = found.group(1) if found.re is tokens.BARE_KEY else found.group()
+        container.key = found.group(1 if bare else 0)
         self.note(steps.MISSING_QUOTES)
-        self.at = found.end(1) if found.re is tokens.BARE_KEY else found.end()
+        self.at = found.end(1 if bare else 0)
         if self.text[self.at : self.at + 1] in tokens.CLOSERS:
             self.at += 1
         return True

@@ -4,12 +4,12 @@ Layers are a JSON string around JSON, doubled escapes, HTML entities, and copies
 """
 
 import html
-import re
 from collections.abc import Callable
 
 import msgspec
 
 from toolbridge.core.json import Json, dumps
+from toolbridge.core.lazy_pattern import lazy_pattern
 from toolbridge.core.messages import Step
 from toolbridge.healing import steps, tokens
 from toolbridge.healing.syntax import TolerantReader
@@ -17,14 +17,14 @@ from toolbridge.healing.syntax import TolerantReader
 MAX_LAYERS = 4
 _strict = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder().encode
-_ESCAPED = re.compile(r"\s*(?:\\[nrt]|\s)*+(?:[{\[](?:\\[nrt]|\s)*+)?\\+[\"']")
-_ENTITIES = re.compile(r"\s*+[{\[]?\s*+&(?:quot|apos|#34|#39|#x22|#x27);")
+_ESCAPED = lazy_pattern(r"\s*(?:\\[nrt]|\s)*+(?:[{\[](?:\\[nrt]|\s)*+)?\\+[\"']")
+_ENTITIES = lazy_pattern(r"\s*+[{\[]?\s*+&(?:quot|apos|#34|#39|#x22|#x27);")
 _FAULTS = (ValueError, RecursionError)
 _MORE_JSON = frozenset('{["')
 _VALUE_FOLLOWS = frozenset(":,[{(=")
-_BARE = re.compile(r"\{\s*+[\"'\w]")
-_PLAIN_QUOTE = re.compile(r"(?<!\\)\"")
-_QUOTED = re.compile(r"\s*+[\"'`]\s*+\\*[{\[]")
+_BARE = lazy_pattern(r"\{\s*+[\"'\w]")
+_PLAIN_QUOTE = lazy_pattern(r"(?<!\\)\"")
+_QUOTED = lazy_pattern(r"\s*+[\"'`]\s*+\\*[{\[]")
 
 
 class InvalidJson:

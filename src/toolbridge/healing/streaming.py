@@ -6,11 +6,10 @@ it. From the first fault on, everything is held until the call ends; then the re
 continuation of the text that was sent, which is never retracted.
 """
 
-import re
-
 import msgspec
 
 from toolbridge.core.json import JsonObject, dumps, loads
+from toolbridge.core.lazy_pattern import lazy_pattern
 from toolbridge.core.messages import Step
 from toolbridge.healing.ladder import Healing, Ladder
 from toolbridge.healing.schema import Schema
@@ -18,9 +17,9 @@ from toolbridge.healing.steps import CONTROL_CHARACTER
 from toolbridge.healing.syntax import TolerantReader
 from toolbridge.wire.json_stream import JsonReader, Member
 
-_HELD = re.compile(r",\s{0,16}$")
+_HELD = lazy_pattern(r",\s{0,16}$")
 """A comma that may follow a string without a closing quote, and is not part of it."""
-_SPECIAL = re.compile(r"[\"\\,\x00-\x1f\ud800-\udfff]")
+_SPECIAL = lazy_pattern(r"[\"\\,\x00-\x1f\ud800-\udfff]")
 _UNPLAIN = frozenset({"enum", "const", "format", "anyOf", "oneOf", "allOf", "nullable"})
 
 

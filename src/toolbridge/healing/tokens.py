@@ -6,6 +6,7 @@ Every pattern is possessive or bounded, so that matching takes linear time.
 import re
 
 from toolbridge.core.json import Json
+from toolbridge.core.lazy_pattern import lazy_pattern
 
 CLOSERS = {
     '"': '"',
@@ -21,33 +22,35 @@ CLOSERS = {
 }
 """The closing quotes of each opening quote."""
 QUOTES = "".join(CLOSERS)
-MARKS = {closers: re.compile(rf"[{closers}\\]") for closers in CLOSERS.values()}
+MARKS = {closers: lazy_pattern(rf"[{closers}\\]") for closers in CLOSERS.values()}
 OPENERS = {"{": "}", "[": "]", "(": ")", "\uff5b": "\uff5d", "\uff3b": "\uff3d"}
 ENDS = "}])\uff5d\uff3d"
 _ENDS = re.escape(ENDS)
 SEPARATORS = ",;\uff0c\u3001"
 
 _BLANK = r"\s\ufeff\u200b\u200c\u200d\u2060"
-SPACE = re.compile(rf"[{_BLANK}]*+")
-NOISE = re.compile(
+SPACE = lazy_pattern(rf"[{_BLANK}]*+")
+NOISE = lazy_pattern(
     rf"(?://[^\n]{{0,200}}\n|#[^\n]{{0,200}}\n|/\*[^*]{{0,200}}\*/|\\[nrt](?:[{_BLANK}]|\\[nrt]){{0,32}})"
 )
 """A comment, or white space written as an escape."""
-FILLER = re.compile(
+FILLER = lazy_pattern(
     rf"(?:[{_BLANK}{SEPARATORS}]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/|$)|#[^\n]*+|\\[nrt]"
     r"|\.\.\.|\u2026)*+"
 )
 """The text between two members."""
-BETWEEN = re.compile(rf"[{_BLANK}{SEPARATORS}{_ENDS}]*+")
-COMMAS = re.compile(rf"(?:[,\uff0c][{_BLANK}]{{0,32}}+){{0,8}}+")
-PLAIN_FILLER = re.compile(r"[ \t\r\n]*+,[ \t\r\n]*+")
-SEPARATOR = re.compile(rf"(?:[{_BLANK}]|\\[nrt])*+(=>|->|[:=\uff1a\uff1d])(?:[{_BLANK}]|\\[nrt])*+")
+BETWEEN = lazy_pattern(rf"[{_BLANK}{SEPARATORS}{_ENDS}]*+")
+COMMAS = lazy_pattern(rf"(?:[,\uff0c][{_BLANK}]{{0,32}}+){{0,8}}+")
+PLAIN_FILLER = lazy_pattern(r"[ \t\r\n]*+,[ \t\r\n]*+")
+SEPARATOR = lazy_pattern(
+    rf"(?:[{_BLANK}]|\\[nrt])*+(=>|->|[:=\uff1a\uff1d])(?:[{_BLANK}]|\\[nrt])*+"
+)
 """The separator between a key and its value."""
-QUOTED_KEY = re.compile(
+QUOTED_KEY = lazy_pattern(
     rf"[{_BLANK}]{{0,32}}+\\{{0,3}}[{QUOTES}]([^{QUOTES}\\\n,:{{}}\[\]]{{1,80}}?)\\{{0,3}}[{QUOTES}]"
     rf"[{_BLANK}]{{0,16}}+(?:[:=\uff1a\uff1d]|->)"
 )
-BARE_KEY = re.compile(
+BARE_KEY = lazy_pattern(
     rf"[{_BLANK}]{{0,32}}+[{QUOTES}]?([^\W\d][\w$.\-]{{0,63}})[{QUOTES}]?"
     rf"[{_BLANK}]{{0,16}}+(?:[:=\uff1a\uff1d]|->)(?!//)"
 )
@@ -63,43 +66,43 @@ _MEMBER = (
     rf"|,{_WS}[A-Za-z_]\w{{0,63}}+{_WS}:|,?+{_WS}\}}{_WS}(?:$|[,}}\]]|</|<\||```)|$))"
 )
 """An unambiguous member: without quotes or escapes inside, followed by a key or the end."""
-CLEAR_MEMBER = re.compile(_MEMBER)
-NEXT_CLEAR_MEMBER = re.compile(rf"{_WS},{_WS}(?:{_MEMBER})?+")
+CLEAR_MEMBER = lazy_pattern(_MEMBER)
+NEXT_CLEAR_MEMBER = lazy_pattern(rf"{_WS},{_WS}(?:{_MEMBER})?+")
 """A comma, with the unambiguous member after it, if any."""
-SOUND_KEY = re.compile(rf'"({_TEXT}{{1,64}}+)"[ \t]{{0,8}}+:(?:[{_BLANK}]|\\[nrt])*+')
+SOUND_KEY = lazy_pattern(rf'"({_TEXT}{{1,64}}+)"[ \t]{{0,8}}+:(?:[{_BLANK}]|\\[nrt])*+')
 """A valid key with its colon and white space."""
-LONE_KEY = re.compile(
+LONE_KEY = lazy_pattern(
     rf"[{QUOTES}]([^{QUOTES}\\\n,:{{}}\[\]]{{1,80}}?)[{QUOTES}][{_BLANK}]{{1,16}}+[{QUOTES}\d\[{{\-tfnTFN]"
 )
 """A key before its value, without a colon."""
-KEY_WORD = re.compile(r"[^\W\d][\w$.\-]{0,63}|[$@\-][\w$.\-]{1,63}")
-HALF_KEY = re.compile(
+KEY_WORD = lazy_pattern(r"[^\W\d][\w$.\-]{0,63}|[$@\-][\w$.\-]{1,63}")
+HALF_KEY = lazy_pattern(
     rf"([\w$@\-][\w$.\- ]{{0,63}}?)[{_BLANK}]{{0,16}}[:=][{_BLANK}]{{0,16}}(?=[{QUOTES}\d\[{{\-tfnTFN])"
 )
-JOINED = re.compile(
+JOINED = lazy_pattern(
     rf"(?:[{_BLANK}]{{1,32}}+\+[{_BLANK}]{{0,32}}+|\+[{_BLANK}]{{1,32}}+)(?=[{QUOTES}])"
 )
 """A plus between two strings. Without a space it is text: `== "+"`."""
 _TAG = r"</[\w:.\-|]{1,40}>|<\|[^<>|]{1,40}\|>|<\uff5c[^<>]{1,40}\uff5c>|```"
-LAST_TAGS = re.compile(rf"(?:[{_BLANK}{_ENDS}]++|{_TAG}){{1,24}}+$")
+LAST_TAGS = lazy_pattern(rf"(?:[{_BLANK}{_ENDS}]++|{_TAG}){{1,24}}+$")
 """Tags with which a model or its server ends a call, at the end of the text."""
-START = re.compile(
+START = lazy_pattern(
     rf"[{{\[][{_BLANK}]{{0,32}}+(?:[{{}}\]\[{QUOTES}\\,]|&quot;|[^\W\d][\w$\-]{{0,63}}[{_BLANK}]{{0,16}}[:=]|[\d\-])"
 )
 """The beginning of JSON inside prose: a bracket followed by a token of JSON."""
 _STOP = rf"(?=[{_BLANK}]{{0,32}}(?:[{SEPARATORS}{_ENDS}\n\r\"'}}]|$|//|#|/\*|</|<\||```))"
-PREFIX = re.compile(r"[rRbBuUfF]{1,2}(?=[\"'])")
+PREFIX = lazy_pattern(r"[rRbBuUfF]{1,2}(?=[\"'])")
 """The prefix of a Python string."""
-NUMBER = re.compile(
+NUMBER = lazy_pattern(
     rf"[+\-]?(?:0[xX][0-9a-fA-F]++|\d[\d_]*+(?:\.\d*+)?(?:[eE][+\-]?\d++)?|\.\d++(?:[eE][+\-]?\d++)?){_STOP}"
 )
-STRICT_NUMBER = re.compile(r"-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+\-]?\d++)?")
-BARE_STOP = re.compile(rf"[{SEPARATORS}{_ENDS}{{\n\r<#/]")
-CALL = re.compile(
+STRICT_NUMBER = lazy_pattern(r"-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+\-]?\d++)?")
+BARE_STOP = lazy_pattern(rf"[{SEPARATORS}{_ENDS}{{\n\r<#/]")
+CALL = lazy_pattern(
     rf"[^\W\d][\w.\-]{{0,63}}\((?=[{_BLANK}]{{0,32}}(?:\)|[^\W\d][\w\-]{{0,63}}[{_BLANK}]{{0,8}}=))"
 )
-HALF_NUMBER = re.compile(r"[+\-]?(?:\d[\d_]*+)?(?:\.\d*+)?(?:[eE][+\-]?\d*+)?$")
-WORD = re.compile(rf"[+\-]?[A-Za-z]{{2,9}}{_STOP}")
+HALF_NUMBER = lazy_pattern(r"[+\-]?(?:\d[\d_]*+)?(?:\.\d*+)?(?:[eE][+\-]?\d*+)?$")
+WORD = lazy_pattern(rf"[+\-]?[A-Za-z]{{2,9}}{_STOP}")
 _LITERALS: dict[str, Json] = {
     "true": True, "false": False, "null": None, "none": None, "undefined": None, "nil": None,
 }  # fmt: skip
@@ -143,8 +146,8 @@ def _whole(digits: str) -> int | None:
     return int(digits) if len(digits) <= 4000 else None
 
 
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[^u]|u)", re.DOTALL)
-HALF_ESCAPE = re.compile(
+_ESCAPE = lazy_pattern(r"\\(u[0-9a-fA-F]{4}|[^u]|u)", re.DOTALL)
+HALF_ESCAPE = lazy_pattern(
     r"\\(?:u[0-9a-fA-F]{0,3}|u[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u[0-9a-fA-F]{0,3})?)?)?$"
 )
 """An escape that the end of the text cuts, with the first half of a surrogate pair before it."""

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from toolbridge.core.lazy_pattern import lazy_pattern
 from toolbridge.core.messages import Loss, Problem, Request, Thinking, Turn
 
 MissingFeature: TypeAlias = Literal["thinking", "tools", "history"]
@@ -16,7 +17,7 @@ MissingFeature: TypeAlias = Literal["thinking", "tools", "history"]
 
 # Anthropic: "Invalid `signature` in `thinking` block", "Expected `thinking` …, but found …";
 # OpenAI Responses: "encrypted content … could not be verified"; Gemini: `thought_signature`.
-_SIGNATURE = re.compile(
+_SIGNATURE = lazy_pattern(
     r"signature[`'\"]? in [`'\"]?thinking|bound to a different conversation|must contain thinking"
     r"|thinking\.signature|encrypted content .*(could not|cannot) be (verified|decrypted)"
     r"|thought_?signature|expected [`'\"]?thinking",
@@ -26,7 +27,7 @@ _SIGNATURE = re.compile(
 # --enable-auto-tool-choice and --tool-call-parser to be set`; OpenRouter, a 404: "No endpoints found
 # that support tool use"; Groq: "`tool calling` is not supported with this model"; Gemini: "Function
 # calling is not enabled for models/gemma-3".
-_NO_TOOLS = re.compile(
+_NO_TOOLS = lazy_pattern(
     r"does not support tools|tools are not supported|requires --enable-auto-tool-choice"
     r"|no endpoints found that support tool use|unsupported parameter: 'tools'"
     r"|(?:tool|function) (?:calling|use)[`'\"]? is not (?:supported|enabled)",

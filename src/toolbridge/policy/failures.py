@@ -9,6 +9,7 @@ for several things, its text are judged.
 import re
 from typing import Literal, TypeAlias
 
+from toolbridge.core.lazy_pattern import lazy_pattern
 from toolbridge.core.messages import Problem
 
 FailureClass: TypeAlias = Literal[
@@ -76,19 +77,19 @@ _STATUSES: dict[int, FailureClass] = {
 
 # Anthropic, a 400: "Your credit balance is too low to access the Anthropic API."; OpenRouter, a 403:
 # "Key limit exceeded (total limit)"; AWS, a 400: "You have exceeded your account's … quota".
-_QUOTA = re.compile(
+_QUOTA = lazy_pattern(
     r"credit balance is too low|insufficient (?:balance|credits?|quota)|key limit exceeded"
     r"|(?:spend|spending|billing|usage) (?:hard )?limit|exceeded your \S* ?(?:current )?quota",
     re.IGNORECASE,
 )
 # OpenRouter, a 429: "Rate limit exceeded: free-models-per-day"; Groq, a 429: "Rate limit reached …
 # on tokens per day (TPD): Limit 100000".
-_PER_DAY = re.compile(r"\bper[- ]day\b|daily (?:limit|quota)", re.IGNORECASE)
+_PER_DAY = lazy_pattern(r"\bper[- ]day\b|daily (?:limit|quota)", re.IGNORECASE)
 # Groq, a 413, and OpenAI, a 429: "Request too large for … on tokens per min (TPM): Limit 30000,
 # Requested 61337".
-_TOO_LARGE = re.compile(r"request too large for", re.IGNORECASE)
+_TOO_LARGE = lazy_pattern(r"request too large for", re.IGNORECASE)
 # Gemini API, errors: an invalid key, and a country without the API, are a 400; OpenAI answers 403.
-_AUTH = re.compile(
+_AUTH = lazy_pattern(
     r"the provider rejected the API key|user location is not supported"
     r"|unsupported_country_region_territory|invalid (?:api|x-api)[- ]key",
     re.IGNORECASE,
@@ -96,7 +97,7 @@ _AUTH = re.compile(
 # DeepSeek, a 400: "Model Not Exist"; OpenRouter, a 400: "x/y is not a valid model ID"; Groq, a 400:
 # "The model `x` has been decommissioned"; Bedrock, a 400: "The provided model identifier is invalid.";
 # OpenAI and vLLM: "The model `x` does not exist"; Mistral: "Invalid model: x".
-_NO_MODEL = re.compile(
+_NO_MODEL = lazy_pattern(
     r"model not exist|not a valid model|has been (?:decommissioned|retired|deprecated)"
     r"|model identifier is invalid|invalid model(?: name)?\b|model_not_found|no such model"
     r"|model\b.{0,120}\b(?:does not exist|is not found|not found|is not available)",

@@ -9,7 +9,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 import msgspec
 
@@ -53,7 +53,7 @@ class ModelTable(msgspec.Struct, frozen=True):
 @cache
 def load_table() -> ModelTable:
     """Return the table; it is read once per process."""
-    data = files(__package__).joinpath(TABLE).read_bytes()
+    data = Path(__file__).with_name(TABLE).read_bytes()
     return msgspec.json.decode(zlib.decompress(data), type=ModelTable)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from toolbridge.core.errors import UnknownModel
+from toolbridge.core.lazy_pattern import lazy_pattern
 from toolbridge.policy.name_facts import LONGEST, ModelFacts
 from toolbridge.policy.unknown_models import (
     misspelt_provider,
@@ -22,26 +23,26 @@ TIERS = ("opus", "sonnet", "haiku", "fable", "mythos")
 CLAUDE = "claude-"
 """Prefix for the names of other models where a client lists only names that begin with it."""
 _SEPARATORS = "/,@"
-_LARGE = re.compile(r"\[1m\]\s*$", re.IGNORECASE)
+_LARGE = lazy_pattern(r"\[1m\]\s*$", re.IGNORECASE)
 """Claude Code's suffix for a context of a million tokens. Providers reject a name that has it."""
 _GOOGLE = "models/"
 """Prefix of the names in Gemini's `GET /v1beta/models`, which its clients send back."""
 # A date or "latest" at the end: `claude-sonnet-4-5-20250929`, `gpt-5-2025-08-07`.
-_SUFFIX = re.compile(r"(?:[-@](?:20\d{6}|20\d{2}-\d{2}-\d{2}|latest)|:latest)$")
+_SUFFIX = lazy_pattern(r"(?:[-@](?:20\d{6}|20\d{2}-\d{2}-\d{2}|latest)|:latest)$")
 # Bedrock: `us.anthropic.claude-opus-4-v1:0`.
-_CLAUDE_NAME = re.compile(rf"(?:[a-z-]+\.)*claude\b|(?:{'|'.join(TIERS)})$")
-_BEDROCK = re.compile(r"-v\d+:\d+$")
+_CLAUDE_NAME = lazy_pattern(rf"(?:[a-z-]+\.)*claude\b|(?:{'|'.join(TIERS)})$")
+_BEDROCK = lazy_pattern(r"-v\d+:\d+$")
 # An Ollama tag: `latest`, `7b`, `1.5b-instruct-q4_0`, `e4b`. No cloud provider uses such names.
-_TAG = re.compile(r"latest|[a-z]?\d+(?:\.\d+)?x?\d*[bm](?:-.*)?", re.IGNORECASE)
+_TAG = lazy_pattern(r"latest|[a-z]?\d+(?:\.\d+)?x?\d*[bm](?:-.*)?", re.IGNORECASE)
 _VENDORS = {
     "anthropic": _CLAUDE_NAME,
-    "openai": re.compile(r"(?:gpt-(?!oss)|chatgpt|codex|o[134](?:-|$)|text-embedding-)"),
-    "google": re.compile(r"gemini"),
-    "xai": re.compile(r"grok-"),
-    "deepseek": re.compile(r"deepseek-(?:chat|reasoner)"),
-    "mistral": re.compile(r"(?:mi|ma|mini|co|dev|pix)stral-"),
-    "moonshot": re.compile(r"(?:kimi|moonshot)-"),
-    "zai": re.compile(r"glm-"),
+    "openai": lazy_pattern(r"(?:gpt-(?!oss)|chatgpt|codex|o[134](?:-|$)|text-embedding-)"),
+    "google": lazy_pattern(r"gemini"),
+    "xai": lazy_pattern(r"grok-"),
+    "deepseek": lazy_pattern(r"deepseek-(?:chat|reasoner)"),
+    "mistral": lazy_pattern(r"(?:mi|ma|mini|co|dev|pix)stral-"),
+    "moonshot": lazy_pattern(r"(?:kimi|moonshot)-"),
+    "zai": lazy_pattern(r"glm-"),
 }
 """Provider → the names of its own models."""
 _AGENTS = ("anthropic", "openai", "google")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from toolbridge.core.json import JsonObject
+from toolbridge.core.lazy_pattern import lazy_pattern
 from toolbridge.core.messages import Problem
 from toolbridge.policy.corrections import Correction, corrected, thinks
 from toolbridge.policy.thinking_corrections import EFFORTS
@@ -66,7 +67,7 @@ def _changes(correction: Correction, body: JsonObject, api: str) -> bool:
 
 # ── other names, other APIs ──────────────────────────────────────────────────
 
-_INSTEAD = re.compile(r"use [`'\"]([a-z_]+)[`'\"] instead", re.IGNORECASE)
+_INSTEAD = lazy_pattern(r"use [`'\"]([a-z_]+)[`'\"] instead", re.IGNORECASE)
 _SAME_MEANING = (
     frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"}),
     frozenset({"user", "safety_identifier"}),
@@ -74,7 +75,7 @@ _SAME_MEANING = (
 # OpenAI: "This model is only supported in v1/responses and not in v1/chat/completions.", "Function
 # tools with reasoning_effort are not supported for gpt-5.6-terra in /v1/chat/completions. To use
 # function tools, use /v1/responses or set reasoning_effort to 'none'."
-_RESPONSES = re.compile(r"(?:use|in|with) (?:the )?/?v1/responses", re.IGNORECASE)
+_RESPONSES = lazy_pattern(r"(?:use|in|with) (?:the )?/?v1/responses", re.IGNORECASE)
 
 
 def _other_name(text: str, body: JsonObject) -> Iterator[Corrections]:
@@ -103,13 +104,13 @@ def _other_api(text: str, _: JsonObject) -> Iterator[Corrections]:
 # OpenAI: "Unsupported value: 'temperature' does not support 0.1 with this model. Only the default
 # (1) value is supported.", "Unsupported value: 'minimal' is not supported with the 'gpt-5.1' model.
 # Supported values are: 'none', 'low', 'medium', and 'high'."
-_UNSUPPORTED = re.compile(r"unsupported (?:parameter|value)s?:? ?[`'\"]([^`'\"]+)", re.IGNORECASE)
-_ALLOWED = re.compile(
+_UNSUPPORTED = lazy_pattern(r"unsupported (?:parameter|value)s?:? ?[`'\"]([^`'\"]+)", re.IGNORECASE)
+_ALLOWED = lazy_pattern(
     r"(?:supported values are|must be one of|should be(?= [`'\"\[])|expected one of|one of:"
     r"|(?:allowed|valid|supported|possible) values(?: are)?)\W*(.{1,300})",
     re.IGNORECASE | re.DOTALL,
 )
-_WORD = re.compile(r"[`'\"]?\b([a-z][a-z0-9_]*)\b[`'\"]?", re.IGNORECASE)
+_WORD = lazy_pattern(r"[`'\"]?\b([a-z][a-z0-9_]*)\b[`'\"]?", re.IGNORECASE)
 
 
 def _unsupported(text: str, body: JsonObject) -> Iterator[Corrections]:
@@ -159,7 +160,7 @@ def _leave_out(path: str, body: JsonObject, allowed: tuple[str, ...] = ()) -> It
 
 
 _NAMED = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    lazy_pattern(pattern, re.IGNORECASE)
     for pattern in (
         # Anthropic: "messages.65.content.1.tool_use.text: Extra inputs are not permitted"
         r"(?P<name>[\w.\[\]$-]+):? extra inputs are not permitted",
@@ -218,23 +219,23 @@ def _together(text: str, _: JsonObject) -> Iterator[Corrections]:
 
 # ── schemas and formats ──────────────────────────────────────────────────────
 
-_OPEN = re.compile(
+_OPEN = lazy_pattern(
     r"additionalproperties[`'\"]? (?:is required to be supplied and to be false"
     r"|must be (?:explicitly )?set to false)",
     re.IGNORECASE,
 )
 _KEYWORDS = (
     # Cerebras: "Unsupported JSON schema fields: {'minItems', 'items'}"
-    re.compile(r"unsupported json schema fields: \{(?P<words>[^}]+)\}", re.IGNORECASE),
+    lazy_pattern(r"unsupported json schema fields: \{(?P<words>[^}]+)\}", re.IGNORECASE),
     # Groq: "invalid schema for response format: …/next_step: minItems is not supported"
-    re.compile(r"invalid schema\b.*?: (?P<words>\w+) is not supported", re.IGNORECASE | re.DOTALL),
+    lazy_pattern(r"invalid schema\b.*?: (?P<words>\w+) is not supported", re.IGNORECASE | re.DOTALL),
     # OpenAI: "Invalid schema for function 'f': In context=(…), 'default' is not permitted."
-    re.compile(r"invalid schema\b.*?'(?P<words>\w+)' is not permitted", re.IGNORECASE | re.DOTALL),
+    lazy_pattern(r"invalid schema\b.*?'(?P<words>\w+)' is not permitted", re.IGNORECASE | re.DOTALL),
     # Gemini: "Unknown name \"additionalProperties\" at 'tools[0].function_declarations[0].parameters'"
-    re.compile(r"unknown name \\?\"(?P<words>[^\"\\]+)\\?\" at '[^']*(?:parameters|schema)\b", re.IGNORECASE),
+    lazy_pattern(r"unknown name \\?\"(?P<words>[^\"\\]+)\\?\" at '[^']*(?:parameters|schema)\b", re.IGNORECASE),
 )  # fmt: skip
-_REQUIRED = re.compile(r"'required' is required to be supplied", re.IGNORECASE)
-_NOT_STRICT = re.compile(
+_REQUIRED = lazy_pattern(r"'required' is required to be supplied", re.IGNORECASE)
+_NOT_STRICT = lazy_pattern(
     # Cerebras: "Tools with mixed values for 'strict' are not allowed"; Anthropic: "The compiled
     # grammar is too large, …"
     r"mixed values for 'strict'|compiled grammar is too large|invalid schema for"
@@ -294,7 +295,7 @@ def _tool_choice(text: str, _: JsonObject) -> Iterator[Corrections]:
 
 # DeepSeek: "Missing `reasoning_content` field in the assistant message at message index 2."; Kimi:
 # "reasoning_content is missing in assistant tool call message at index 2"
-_MISSING = re.compile(
+_MISSING = lazy_pattern(
     r"missing [`'\"]?(reasoning_content)|[`'\"]?(reasoning_content)[`'\"]? is missing",
     re.IGNORECASE,
 )
@@ -352,22 +353,22 @@ _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens",
            "generationConfig.maxOutputTokens", "options.num_predict")  # fmt: skip
 # Anthropic: "input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000, …"; the
 # codecs write the overflows of other servers in the same form.
-_CONTEXT = re.compile(r"exceed context limit: (\d+) \+ (\d+) > (\d+)")
+_CONTEXT = lazy_pattern(r"exceed context limit: (\d+) \+ (\d+) > (\d+)")
 _OUTPUT = (
     # Anthropic: "max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens"
-    re.compile(r"max_tokens: \d+ > (?P<most>\d+)"),
+    lazy_pattern(r"max_tokens: \d+ > (?P<most>\d+)"),
     # OpenAI: "max_tokens is too large: 9999. This model supports at most 4096 completion tokens"
-    re.compile(r"supports at most (?P<most>\d+) (?:completion|output) tokens"),
+    lazy_pattern(r"supports at most (?P<most>\d+) (?:completion|output) tokens"),
     # Groq: "`max_tokens` must be less than or equal to `8192`"; pydantic: "Input should be less …"
-    re.compile(r"max_(?:completion_|output_)?tokens.{0,40}less than or equal to [`'\"]?(?P<most>\d+)"),
+    lazy_pattern(r"max_(?:completion_|output_)?tokens.{0,40}less than or equal to [`'\"]?(?P<most>\d+)"),
     # DeepSeek: "the valid range of max_tokens is [1, 8192]"
-    re.compile(r"range of max_(?:completion_)?tokens is \[\d+, ?(?P<most>\d+)\]"),
+    lazy_pattern(r"range of max_(?:completion_)?tokens is \[\d+, ?(?P<most>\d+)\]"),
     # Gemini: "maxOutputTokens … the supported range is from 1 (inclusive) to 8193 (exclusive)"
-    re.compile(r"max_?output_?tokens.*?to (?P<over>\d+) \(exclusive\)", re.IGNORECASE | re.DOTALL),
+    lazy_pattern(r"max_?output_?tokens.*?to (?P<over>\d+) \(exclusive\)", re.IGNORECASE | re.DOTALL),
 )  # fmt: skip
 
 
-_AT_MOST = re.compile(
+_AT_MOST = lazy_pattern(
     r"([\w.]+): input should be less than or equal to (\d+(?:\.\d+)?)", re.IGNORECASE
 )
 

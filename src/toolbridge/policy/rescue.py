@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
+from toolbridge.core.lazy_pattern import lazy_pattern
 from toolbridge.core.messages import Call, Problem, Step, Tool, ToolChoice
 from toolbridge.dialects.reader import Reading, read_text
 from toolbridge.healing import heal
@@ -23,7 +24,7 @@ from toolbridge.healing.steps import RESCUED
 from toolbridge.policy.tool_modes import FORCED
 
 # The texts with which engines report that they could not parse an answer.
-_UNPARSED = re.compile(
+_UNPARSED = lazy_pattern(
     r"Failed to parse input at pos \d+"  # llama.cpp, until 2026-06
     r"|does not match the expected peg-"  # llama.cpp, later
     r"|error parsing tool call"  # Ollama: gpt-oss
@@ -33,18 +34,18 @@ _UNPARSED = re.compile(
     r"|unexpected tokens remaining in message header|while expecting start token"  # openai-harmony
     r"|Model produced invalid sequence as part of ToolUse"  # Bedrock
 )
-_ONLY_ARGUMENTS = re.compile(r"error parsing tool call|tool call arguments as JSON")
+_ONLY_ARGUMENTS = lazy_pattern(r"error parsing tool call|tool call arguments as JSON")
 """Errors whose text is the arguments of a call, without the tool's name."""
-_MARKUP = re.compile(
+_MARKUP = lazy_pattern(
     r"<[|/]?[a-z_]*:?(?:tool|function|invoke|parameter|arg_key|arg_value|think)|<\|\w+\|>"
     r"|\[TOOL_CALLS\]|\bto=functions\."
 )
-_NAMED_ARGUMENTS = re.compile(r"\s*(?:<function[=/])?([\w.:-]+)>?\s*(\{.*)", re.DOTALL)
-_RAW_ARGUMENTS = re.compile(
+_NAMED_ARGUMENTS = lazy_pattern(r"\s*(?:<function[=/])?([\w.:-]+)>?\s*(\{.*)", re.DOTALL)
+_RAW_ARGUMENTS = lazy_pattern(
     r'\s*\{\s*"name"\s*:\s*"([^"]+)"\s*,\s*"(?:arguments|parameters)"\s*:\s*(.*)', re.DOTALL
 )
-_FENCED = re.compile(r"\s*```\w*\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
-_FLAT_XML = re.compile(r"(<parameter=[^>\n]*>) | (</parameter>)")
+_FENCED = lazy_pattern(r"\s*```\w*\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
+_FLAT_XML = lazy_pattern(r"(<parameter=[^>\n]*>) | (</parameter>)")
 _CODE_NAMES = frozenset({"code", "python", "python_code", "script", "source", "source_code"})
 _MAX_CODE = 100_000
 _SHOWN = 60

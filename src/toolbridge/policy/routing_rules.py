@@ -5,7 +5,6 @@ values of one condition are alternatives. `routing/rules.py` applies the rules.
 """
 
 from collections.abc import Collection, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from math import log
@@ -13,6 +12,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
+from toolbridge.core.close_names import close_names
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.messages import Image, Request, Result
 from toolbridge.policy.agent_requests import CLIENTS, Headers, RequestKind, client_of, kind_of
@@ -198,8 +198,9 @@ def check_rules(rules: Sequence[RoutingRule], providers: Collection[str]) -> Non
 
 def _check_provider(address: str, providers: Collection[str], where: str) -> None:
     provider, slash, _ = address.partition("/")
-    near = get_close_matches(provider, providers, 1, cutoff=0.9)
-    if slash and near and provider not in providers:
+    if not slash or provider in providers:
+        return
+    if near := close_names(provider, providers, cutoff=0.9):
         text = f"there is no provider {provider!r}; did you mean {near[0]!r}?"
         raise ConfigError(text, where=where)
 

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from difflib import get_close_matches
 
+from toolbridge.core.close_names import close_names
 from toolbridge.core.errors import UnknownModel
 from toolbridge.policy.name_facts import LONGEST, ModelFacts
 
@@ -28,7 +28,7 @@ def unknown_model(name: str, vendor: str, facts: ModelFacts) -> UnknownModel:
 def unknown_provider(address: str, facts: ModelFacts) -> UnknownModel:
     """Return the error for an address of the configuration whose provider does not exist."""
     word, model = re.split(r"[/,]", address[:LONGEST], maxsplit=1)
-    near = get_close_matches(word.lower(), facts.providers, 1, cutoff=0.5)
+    near = close_names(word.lower(), facts.providers, 1, cutoff=0.5)
     text = (
         f"the configuration sends this request to {address[:LONGEST]!r}, and there is no provider "
         f"{word!r}."
@@ -63,12 +63,12 @@ def _nearest(name: str, facts: ModelFacts) -> Iterator[str]:
     known = {entry.lower(): entry for entry in facts.listed}
     named = (entry for entry in facts.table if entry != "default" and "*" not in entry)
     known |= {entry.lower(): entry for entry in named}
-    near_names = [known[entry] for entry in get_close_matches(name.lower(), known, n=6, cutoff=0.6)]
+    near_names = [known[entry] for entry in close_names(name.lower(), known, n=6, cutoff=0.6)]
     # A model is listed as `model` and as `provider/model`; one of the two is suggested.
     addresses = {facts.listed.get(entry, entry): entry for entry in reversed(near_names)}
     yield from [entry for entry in near_names if entry in addresses.values()][:3]
     if not model and ":" not in word:
-        for near in get_close_matches(word.lower(), facts.providers, n=1, cutoff=0.8):
+        for near in close_names(word.lower(), facts.providers, n=1, cutoff=0.8):
             yield f"{near}/MODEL"
     for provider in facts.unlisted:
         yield f"{provider}/{name}"
@@ -82,5 +82,5 @@ def misspelt_provider(name: str, facts: ModelFacts, *, cutoff: float) -> str:
     provider, slash, model = name[:LONGEST].partition("/")
     if not slash or not model or provider in facts.providers:
         return ""
-    near = get_close_matches(provider.lower(), facts.providers, 1, cutoff=cutoff)
+    near = close_names(provider.lower(), facts.providers, 1, cutoff=cutoff)
     return near[0] if near else ""

@@ -5,21 +5,23 @@ merges it with the user's `[providers.NAME]` table, whose values replace these.
 """
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from toolbridge.config import ProviderConfig
 from toolbridge.config_file import parse_provider
+
+_HERE = Path(__file__).parent
+"""A path, because `importlib.resources` takes 10 ms of each start."""
 
 
 @cache
 def names() -> tuple[str, ...]:
     """Return the names of the built-in providers."""
-    here = files(__name__).iterdir()
-    return tuple(sorted(f.name.removesuffix(".toml") for f in here if f.name.endswith(".toml")))
+    return tuple(sorted(file.stem for file in _HERE.glob("*.toml")))
 
 
 @cache
 def load(name: str) -> ProviderConfig:
     """Return the settings of a built-in provider, whose file is read once per process."""
-    source = files(__name__) / f"{name}.toml"
-    return parse_provider(source.read_text("utf-8"), f"{name}.toml")
+    source = _HERE / f"{name}.toml"
+    return parse_provider(source.read_text("utf-8"), source.name)

@@ -6,7 +6,6 @@ missing, whether it is a vendor's own server, whether bytes are passed through.
 """
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from urllib.parse import urlsplit
@@ -15,6 +14,7 @@ import msgspec
 
 from toolbridge import codecs, dialects, providers
 from toolbridge.config import Config, ProviderConfig, key_variable, secret
+from toolbridge.core.close_names import close_names
 from toolbridge.core.codec import Target
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
@@ -101,8 +101,9 @@ def _check_map(config: Config, provider_configs: Mapping[str, ProviderConfig]) -
     for name, entry in config.map.items():
         for address in addresses_of(entry):
             provider, slash, _ = address.partition("/")
-            near = get_close_matches(provider, provider_configs, 1, cutoff=0.9)
-            if slash and near and provider not in provider_configs:
+            if not slash or provider in provider_configs:
+                continue
+            if near := close_names(provider, provider_configs, cutoff=0.9):
                 raise ConfigError(
                     f"there is no provider {provider!r}; did you mean {near[0]!r}?",
                     where=f"map.{name}",
@@ -114,7 +115,7 @@ def _check_models(config: Config, provider_configs: Mapping[str, ProviderConfig]
     for address in config.models:
         provider, slash, _ = address.partition("/")
         if slash and provider not in provider_configs and provider != LOCAL:
-            near = get_close_matches(provider, provider_configs, 1)
+            near = close_names(provider, provider_configs, 1)
             hint = (
                 f"did you mean {near[0]!r}?"
                 if near
@@ -128,10 +129,12 @@ def _check_models(config: Config, provider_configs: Mapping[str, ProviderConfig]
 
 
 def _check_dialects(config: Config) -> None:
-    known = ["auto", "off", *dialects.names()]
     for name, settings in config.models.items():
+        if settings.dialect in {"auto", "off"}:
+            continue
+        known = ["auto", "off", *dialects.names()]
         if settings.dialect not in known:
-            near = get_close_matches(settings.dialect, known, 1)
+            near = close_names(settings.dialect, known, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}"
             text = f"there is no dialect {settings.dialect!r}; {hint}"
             raise ConfigError(text, where=f"models.{name}.dialect")

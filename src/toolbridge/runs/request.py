@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
 from toolbridge.core.allowed_values import with_allowed
+from toolbridge.core.close_names import close_names
 from toolbridge.core.codec import OutputSupport
 from toolbridge.core.errors import ClientError, MalformedRequest
 from toolbridge.core.json import JsonObject
@@ -157,7 +157,7 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
     """Return the most similar known name, or an empty string; swapped letters match first."""
     names = list(known)
     swapped = [other for other in names if sorted(other) == sorted(name)]
-    return next(iter(swapped or get_close_matches(name, names, 1)), "")
+    return next(iter(swapped or close_names(name, names, 1)), "")
 
 
 _HOLDERS: dict[str, type[msgspec.Struct]] = {
@@ -224,7 +224,7 @@ def _objects(stream_request: StreamRequest) -> tuple[str, ...]:
 
 def _check_schema(name: str, schemas: Schemas, where: str) -> None:
     if name not in schemas:
-        near = get_close_matches(name, schemas.names(), 1)
+        near = close_names(name, schemas.names(), 1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(schemas.names())}"
         hint = _OF_THE_DEMO if name in DEMO_OBJECTS else hint
         raise UnknownSchema(f"there is no schema {name[:128]!r}; {hint}", where=where)

@@ -36,6 +36,7 @@ from toolbridge.store.budgets import Reservation
 from toolbridge.store.ledger_journal import FOLDER
 from toolbridge.store.ledger_writer import LedgerWriter, SettleDead
 from toolbridge.upstream.http import Upstream
+from toolbridge.version import __version__
 
 if TYPE_CHECKING:
     from toolbridge.runs.service import StreamService
@@ -264,8 +265,6 @@ def _telemetry(config: Config, gateway: Gateway) -> "Telemetry | None":
     """Return the export to a collector; None if none is set."""
     if not config.otel:
         return None
-    from importlib.metadata import version
-
     from toolbridge.server.telemetry import Telemetry
 
-    return Telemetry(config.otel, version("toolbridge"), gateway.redactor)
+    return Telemetry(config.otel, __version__, gateway.redactor)

@@ -51,7 +51,7 @@ def settings_for(
         host=host,
         port=port,
         http=_Connections(dispatcher),  # type: ignore[arg-type]
-        ws="websockets-sansio",
+        ws="none",  # loaded by the connection that needs it
         ws_max_size=dispatcher.app.config.max_body,
         lifespan="on",
         log_level="critical",

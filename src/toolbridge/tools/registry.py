@@ -15,11 +15,11 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from weakref import WeakValueDictionary
 
 import msgspec
 
+from toolbridge.core.close_names import close_names
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import Json, JsonObject, dump_bytes, loads
 from toolbridge.tools.context import (
@@ -151,7 +151,7 @@ class Registry:
 
     def nearest(self, name: str) -> str:
         """Return the most similar tool name, or an empty string."""
-        return next(iter(get_close_matches(name, self._tools, 1)), "")
+        return next(iter(close_names(name, self._tools, 1)), "")
 
     async def call(
         self,

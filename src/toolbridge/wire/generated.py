@@ -7,11 +7,12 @@ errors contain what the model wrote. `policy/rescue.py` reads calls from it.
 import re
 
 from toolbridge.core.json import Json, loads
+from toolbridge.core.lazy_pattern import lazy_pattern
 
 # llama.cpp, from 2025-12 to 2026-06 (llama.cpp#24329): the rest of the output that was not parsed.
-_LLAMA = re.compile(r"Failed to parse input at pos \d+: (.*)\Z", re.DOTALL)
+_LLAMA = lazy_pattern(r"Failed to parse input at pos \d+: (.*)\Z", re.DOTALL)
 # Ollama, model/parsers: the arguments of a call. They may contain the words that end them.
-_OLLAMA = re.compile(r"error parsing tool call: raw='(.*)', err=", re.DOTALL)
+_OLLAMA = lazy_pattern(r"error parsing tool call: raw='(.*)', err=", re.DOTALL)
 # Groq, error codes: this text in `failed_generation` is Groq's own.
 _NOT_GENERATED = "Tool use failed:"
 _INSIDE = ("error", "metadata", "raw", "message")

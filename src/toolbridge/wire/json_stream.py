@@ -16,32 +16,33 @@ from typing import Any  # a slot is a str in a dict and an int in a list
 import msgspec
 
 from toolbridge.core.json import Json, JsonObject, loads
+from toolbridge.core.lazy_pattern import lazy_pattern
 
 MAX_DEPTH = 512
 MAX_SIZE = 64 * 1024 * 1024
 
-_SPACE = re.compile(r"[ \t\n\r]*+")
+_SPACE = lazy_pattern(r"[ \t\n\r]*+")
 # String content with whole escapes of one character each. The quantifiers are possessive: a run that
 # ends in an invalid character must not be matched again in smaller pieces.
-_RUN = re.compile(
+_RUN = lazy_pattern(
     r"(?:[^\"\\\x00-\x1f\ud800-\udfff]++|\\[\"\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4})++"
 )
 _HEX = "[0-9a-fA-F]"
-_ESCAPE = re.compile(
+_ESCAPE = lazy_pattern(
     rf"\\(?:[\"\\/bfnrt]|u(?![dD][89a-fA-F]){_HEX}{{4}}"
     rf"|u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}})"
 )
-_HALF_ESCAPE = re.compile(
+_HALF_ESCAPE = lazy_pattern(
     rf"\\(?:u(?:{_HEX}{{0,3}}"
     rf"|[dD][89abAB]{_HEX}{{2}}(?:\\(?:u(?:[dD](?:[c-fC-F]{_HEX}?)?)?)?)?)?)?"
 )
-_NUMBER = re.compile(r"[-+.eE0-9]++")
+_NUMBER = lazy_pattern(r"[-+.eE0-9]++")
 # Tokens that a piece has whole and without escapes: most keys, numbers and literals.
 _WS = r"[ \t\n\r]*+"
 _TEXT = r'"([^"\\\x00-\x1f\ud800-\udfff]*+)"'
-_KEY = re.compile(rf"{_WS}{_TEXT}{_WS}:{_WS}")
-_NEXT_KEY = re.compile(rf",{_WS}{_TEXT}{_WS}:{_WS}")
-_SCALAR = re.compile(rf"{_TEXT}|(-?(?:0|[1-9][0-9]{{0,17}}+)(?=[,}}\] \t\n\r]))|true|false|null")
+_KEY = lazy_pattern(rf"{_WS}{_TEXT}{_WS}:{_WS}")
+_NEXT_KEY = lazy_pattern(rf",{_WS}{_TEXT}{_WS}:{_WS}")
+_SCALAR = lazy_pattern(rf"{_TEXT}|(-?(?:0|[1-9][0-9]{{0,17}}+)(?=[,}}\] \t\n\r]))|true|false|null")
 _LITERALS: dict[str, tuple[str, Json]] = {
     "t": ("true", True),
     "f": ("false", False),

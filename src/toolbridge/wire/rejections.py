@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 
 from toolbridge.core.json import Json, JsonObject, maybe_object
+from toolbridge.core.lazy_pattern import lazy_pattern
 from toolbridge.core.messages import Problem
 from toolbridge.core.retry_after import read_retry_after
 from toolbridge.wire.generated import read_generated
@@ -32,17 +33,17 @@ _IMPOSSIBLE = (
     "input is not supported", "failed to parse tools", "failed to parse messages",
     "failed to parse tool call arguments as json: [json.exception",
 )  # fmt: skip
-_LIMIT = re.compile(
+_LIMIT = lazy_pattern(
     r"(?:context length (?:is|of)|context size \(|tokens allowed \(|context window of) ?(\d+)"
 )
 # OpenAI: "you requested 9000 tokens (1000 in the messages, 8000 in the completion)"; SGLang: "170941
 # tokens from the input messages and 32000 tokens for the completion"; vLLM: "'max_tokens' … is too
 # large: 8000. This model's maximum context length is 8192 tokens and your request has 1000 input
 # tokens".
-_PROMPT_PART = re.compile(
+_PROMPT_PART = lazy_pattern(
     r"(\d+)(?: tokens)? (?:in|from) the (?:input )?messages|request has (\d+) input tokens"
 )
-_OUTPUT_PART = re.compile(r"(\d+)(?: tokens)? (?:in|for) the completion|is too large: (\d+)")
+_OUTPUT_PART = lazy_pattern(r"(\d+)(?: tokens)? (?:in|for) the completion|is too large: (\d+)")
 
 
 def read_rejection(

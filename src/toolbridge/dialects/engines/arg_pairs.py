@@ -4,9 +4,9 @@ The grammar of GLM, Ling 3, Laguna, Hy3 and LongCat. A value is raw text; it end
 where `<arg_key>` or `</tool_call>` follows, because a value may contain the tag (smg#1942).
 """
 
-import re
 from dataclasses import dataclass
 
+from toolbridge.core.lazy_pattern import lazy_pattern
 from toolbridge.dialects.engines.arguments import Arguments, RawValue
 from toolbridge.dialects.engines.calls_json import stream_object
 from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
@@ -14,9 +14,9 @@ from toolbridge.dialects.engines.partial_marks import STOPS, is_half, value_unti
 from toolbridge.dialects.engines.values import typed
 from toolbridge.wire.tags import SPACE, Marks, Wait
 
-_NAME = re.compile(r"(?:\\(?!n)|[^\s<>{}\[\]()\"'`,;\\])+")
-_SUFFIX = re.compile(r":[^<>\s]{0,32}")
-_ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)=(\"[^\"]*\"|'[^']*'|[^\s<]+)")
+_NAME = lazy_pattern(r"(?:\\(?!n)|[^\s<>{}\[\]()\"'`,;\\])+")
+_SUFFIX = lazy_pattern(r":[^<>\s]{0,32}")
+_ASSIGNED = lazy_pattern(r"\s*([A-Za-z_]\w*)=(\"[^\"]*\"|'[^']*'|[^\s<]+)")
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class PairCalls:
     def _assigned(self, writer: EventWriter, name: str) -> Wait[bool]:
         """Read `a=1 b=2` after the name, a variant that mlx-lm accepts for GLM."""
         cursor = writer.cursor
-        written = yield from cursor.match(re.compile(r"[^<]*"), 2000)
+        written = yield from cursor.match(lazy_pattern(r"[^<]*"), 2000)
         pairs = _ASSIGNED.findall(written)
         if not pairs or _ASSIGNED.sub("", written).strip():
             return False

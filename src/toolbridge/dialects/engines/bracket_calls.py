@@ -1,16 +1,16 @@
 """Calls as attributes in brackets: `[Calling tool="NAME" key="value"]` (Rapid-MLX reads them too)."""
 
-import re
 from dataclasses import dataclass
 
+from toolbridge.core.lazy_pattern import lazy_pattern
 from toolbridge.dialects.engines.arguments import Arguments
 from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
 from toolbridge.dialects.engines.values import typed
 from toolbridge.wire.tags import Wait
 
-_CALL = re.compile(r"\[[^=\[\]\n\"]*=\s*\"([^\"\n]+)\"((?:\s+[\w.-]+=\"[^\"]*\")*)\s*\]")
-_PAIR = re.compile(r"([\w.-]+)=\"([^\"]*)\"")
-_BODY = re.compile(r"(?:[^\"\]]|\"[^\"]*(?:\"|\Z))*")
+_CALL = lazy_pattern(r"\[[^=\[\]\n\"]*=\s*\"([^\"\n]+)\"((?:\s+[\w.-]+=\"[^\"]*\")*)\s*\]")
+_PAIR = lazy_pattern(r"([\w.-]+)=\"([^\"]*)\"")
+_BODY = lazy_pattern(r"(?:[^\"\]]|\"[^\"]*(?:\"|\Z))*")
 _LIMIT = 4000
 
 

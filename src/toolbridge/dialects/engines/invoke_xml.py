@@ -5,15 +5,15 @@ Used with other prefixes and wrappers by MiniMax, dots, Step 3, Muse and DeepSee
 
 # ruff: noqa: RUF001 -- the bars of these marks are fullwidth
 
-import re
 from dataclasses import dataclass
 
+from toolbridge.core.lazy_pattern import lazy_pattern
 from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
 from toolbridge.dialects.engines.parameters import Header, ParameterCalls, tag_end
 from toolbridge.wire.tags import Wait
 
-_NAME = re.compile(r"\bname\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'/>]+))")
-_STRING = re.compile(r"\bstring\s*=\s*[\"']?(true|false)")
+_NAME = lazy_pattern(r"\bname\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'/>]+))")
+_STRING = lazy_pattern(r"\bstring\s*=\s*[\"']?(true|false)")
 BARS = ("｜", "|", "‖", "｜｜", "||", "‖‖")
 """The bars of DeepSeek's marks and the look-alikes that models write (GenericAgent#804)."""
 

@@ -8,13 +8,14 @@ import math
 import re
 
 from toolbridge.core.json import Json
+from toolbridge.core.lazy_pattern import lazy_pattern
 
 _WORDS: dict[str, Json] = {
     "true": True, "false": False, "null": None, "none": None,
 }  # fmt: skip
-_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
-_STRING = re.compile(r"[bBrRuUfF]{0,2}(\"\"\"|'''|\"|')")
-_BARE = re.compile(r"[^,()\[\]{}]+")
+_NUMBER = lazy_pattern(r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
+_STRING = lazy_pattern(r"[bBrRuUfF]{0,2}(\"\"\"|'''|\"|')")
+_BARE = lazy_pattern(r"[^,()\[\]{}]+")
 _ESCAPES = {
     "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "a": "\a", "0": "\0",
     "\\": "\\", "'": "'", '"': '"', "/": "/", "\n": "",
@@ -113,7 +114,7 @@ class _Reader:
 
     def _key(self, depth: int) -> Json:
         if (
-            bare := re.compile(r"[A-Za-z_$][\w$-]*(?=\s*:)").match(self._text, self._at)
+            bare := lazy_pattern(r"[A-Za-z_$][\w$-]*(?=\s*:)").match(self._text, self._at)
         ) is not None:
             self._at = bare.end()
             return bare.group()

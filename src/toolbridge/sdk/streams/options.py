@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Literal, TypeAlias, TypedDict
 
 from msgspec.structs import replace
 
+from toolbridge.core.close_names import close_names
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.messages import (
     OutputFormat,
@@ -132,7 +132,7 @@ def _check_choice(request: Request) -> None:
     offered = [tool.name for tool in request.tools]
     missing = next((name for name in choice.names if name not in offered), None)
     if missing is not None:
-        near = get_close_matches(missing, [*offered, "auto", "none", "required"], 1)
+        near = close_names(missing, [*offered, "auto", "none", "required"], 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise MalformedRequest(
             f"there is no tool {missing!r}; use `auto`, `none`, `required` or the name of an "

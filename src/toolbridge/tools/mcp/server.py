@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from fnmatch import fnmatchcase
 from functools import partial
-from importlib.metadata import version
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -18,6 +17,7 @@ from toolbridge.tools.mcp.failures import McpClosed, McpRejection, McpTimedOut, 
 from toolbridge.tools.mcp.results import output_of, tool_of
 from toolbridge.tools.mcp.session import McpSession
 from toolbridge.tools.mcp.transport import McpTransport, Receiver
+from toolbridge.version import __version__
 
 R = TypeVar("R")
 LISTED = 300.0
@@ -131,7 +131,7 @@ class McpServer:
 
     async def _open(self) -> McpSession:
         self._listing = None
-        session = McpSession(self.label, version("toolbridge"), self._forget_listing)
+        session = McpSession(self.label, __version__, self._forget_listing)
         self._failures += 1
         pause = min(_FIRST_PAUSE * 2.0 ** (self._failures - 2), _LONGEST_PAUSE)
         # The first restart follows at once.

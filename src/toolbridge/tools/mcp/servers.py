@@ -7,13 +7,13 @@ that grows. Servers that a request names by URL are used if `server_tools.mcp_ur
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Mapping
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
 
+from toolbridge.core.close_names import close_names
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Text
 from toolbridge.core.server_tools import McpListing, McpOutput, ServerToolError
@@ -169,7 +169,7 @@ async def _answered(work: Awaitable[R]) -> R | ServerToolError:
 
 
 def _unknown(label: str, labels: tuple[str, ...]) -> ServerToolError:
-    near = get_close_matches(label, labels, 1)
+    near = close_names(label, labels, 1)
     known = f"did you mean {near[0]!r}?" if near else f"configured: {', '.join(labels) or 'none'}"
     text = f"there is no MCP server {label[:200]!r} in [server_tools.mcp]; {known}"
     return ServerToolError("unavailable", text)

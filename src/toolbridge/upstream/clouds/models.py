@@ -1,15 +1,14 @@
 """Facts that follow from the name of a model in a cloud: generation, inference profile, quirks."""
 
-import re
-
 from toolbridge.core.json import JsonObject
+from toolbridge.core.lazy_pattern import lazy_pattern
 
 # `claude-3-5-sonnet-20241022`, `claude-opus-4-7`, `claude-sonnet-4@20250514`, `claude-fable-5.1`.
-_CLAUDE = re.compile(r"claude-(?:[a-z]+-)*(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
-_DATED = re.compile(r"-(20\d{6})$")
+_CLAUDE = lazy_pattern(r"claude-(?:[a-z]+-)*(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
+_DATED = lazy_pattern(r"-(20\d{6})$")
 PROFILES = ("us-gov", "us", "eu", "apac", "jp", "au", "global")
 """Prefixes of inference profiles on Amazon Bedrock."""
-_PROFILE = re.compile(rf"(?:{'|'.join(PROFILES)})\.")
+_PROFILE = lazy_pattern(rf"(?:{'|'.join(PROFILES)})\.")
 NEW_VERSION = "2026-10-21"
 _NEW_CLAUDE = (4, 7)
 """Anthropic, API versions: Bedrock has 2026-10-21 only from Claude 4.7 on."""

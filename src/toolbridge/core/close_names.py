@@ -1,0 +1,11 @@
+"""Names that are spelt almost like a given one, for suggestions in error texts."""
+
+from collections.abc import Iterable
+
+
+def close_names(word: str, known: Iterable[str], n: int = 1, cutoff: float = 0.6) -> list[str]:
+    """Return at most `n` of the known names, the most similar one first."""
+    # Imported here, because only a misspelt name needs it, and it takes 4 ms of each start.
+    from difflib import get_close_matches
+
+    return get_close_matches(word, list(known), n, cutoff)
