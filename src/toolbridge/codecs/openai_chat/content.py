@@ -26,11 +26,13 @@ from toolbridge.core.messages import (
     Request,
     ResultPart,
     Text,
+    Tool,
 )
 from toolbridge.core.parts_text import available_text, document_text, foreign_text
 from toolbridge.core.server_tool_text import server_text
 from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.shared_fields import foreign_why
+from toolbridge.core.shared_tools import once_per_list
 from toolbridge.core.source import own_words, sourced
 from toolbridge.wire import shapes as wire
 
@@ -120,12 +122,17 @@ def _decode_cache(part: shapes.ContentPart) -> Cache:
 # ── ours to theirs ───────────────────────────────────────────────────────────
 
 
+@once_per_list
+def _by_name(tools: tuple[Tool, ...]) -> dict[str, Tool]:
+    return {tool.name: tool for tool in tools}
+
+
 class PartEncoder:
     """Writes the parts of one request and collects the losses."""
 
     def __init__(self, request: Request, target: Target, quirks: Quirks) -> None:
         self._request = request
-        self._tools = {tool.name: tool for tool in request.tools}
+        self._tools = _by_name(request.tools) if request.tools else {}
         self._own = request.origin == ORIGIN
         self._target = target
         self._quirks = quirks
