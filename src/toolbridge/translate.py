@@ -16,7 +16,8 @@ from toolbridge.core.client_names import join_losses, name_losses
 from toolbridge.core.codec import AnswerContext, Codec, Outgoing, RequestEncoder, Rules, Target
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
-from toolbridge.core.messages import Loss, Request, Tool
+from toolbridge.core.messages import Loss, Part, Request, Tool, Turn
+from toolbridge.core.shared_tools import tool_traits
 from toolbridge.core.stage import Pipe, Stage, StageChain
 from toolbridge.core.steps import EVERY, Steps, steps_of, stepwise
 from toolbridge.dialects.dialect import ReadStream
@@ -24,11 +25,12 @@ from toolbridge.dialects.gate import ThoughtGate
 from toolbridge.dialects.stage import DialectStage
 from toolbridge.healing import Healer, heal_past_call
 from toolbridge.history import prepare
-from toolbridge.history.files import own_files
+from toolbridge.history.files import FILE_KINDS, own_files
 from toolbridge.history.own_fields import without_own_fields
 from toolbridge.history.prefix import strip_volatile
 from toolbridge.history.references import offer_deferred
 from toolbridge.history.seals import maker_name, own_seals
+from toolbridge.history.traits import traits_of
 from toolbridge.policy.answer_stages import AnswerStages, EveryChoice, Renamer
 from toolbridge.policy.completion import completion_as_chat
 from toolbridge.policy.limits import output_limit
@@ -149,10 +151,10 @@ def plan(
         losses = join_losses(name_losses(decided, request, _field_names(request.origin)))
         return PreparedRequest(Outgoing("", {}), wanted, losses, {})
     untold: list[Loss] = []
-    if wanted.tools:
+    if wanted.tools and tool_traits(wanted.tools).hosted:
         wanted, untold = native_tools(wanted, codec, target)
         wanted = announce(wanted, codec.name)
-    wanted, foreign = _without_foreign(wanted, codec, target)
+    wanted, foreign, kinds = _without_foreign(wanted, codec, target)
     yield from pause
     target = with_levels(target, codec.name)
     prepared = yield from prepare.steps(
@@ -162,6 +164,7 @@ def plan(
         # Anthropic, Messages API: signatures of thinking are bound to the exact history before them.
         heal=None if codec.name == "anthropic" else heal_past_call,
         same_api=codec.name == wanted.origin,
+        kinds=kinds,
     )
     yield from pause
     mode = options.tool_mode
@@ -205,8 +208,9 @@ def _decided(
             attaches=options.attaches,
         )
         wanted, losses = verdict.request, verdict.losses
-    if (choice := offered_choice(wanted)) is not wanted.tool_choice:
-        why = f"there is no tool {', '.join(wanted.tool_choice.names)!r}"
+    asked = wanted.tool_choice
+    if asked.mode == "named" and (choice := offered_choice(wanted)) is not asked:
+        why = f"there is no tool {', '.join(asked.names)!r}"
         losses = (*losses, Loss("tool_choice", why))
         wanted = msgspec.structs.replace(wanted, tool_choice=choice)
     if wanted.completion is not None and not (codec and codec.completes(wanted, target)):
@@ -228,7 +232,7 @@ def _in_names_of_client(
             every += (
                 losses if request is None else name_losses(losses, request, _field_names(origin))
             )
-    return join_losses(every)
+    return join_losses(every) if every else ()
 
 
 def _rules(rules: Rules, target: Target, request: Request) -> Rules:
@@ -266,28 +270,46 @@ def _field_names(origin: str) -> Mapping[str, str]:
 
 def _without_foreign(
     request: Request, codec: RequestEncoder, target: Target
-) -> tuple[Request, list[Loss]]:
-    """Return `request` without content that only another provider, model or API accepts."""
+) -> tuple[Request, list[Loss], set[type[Part]]]:
+    """Return `request` without content that only another provider, model or API accepts.
+
+    The third value has the types of all parts that the request has now, and maybe others.
+    """
     same_api = codec.name == request.origin
-    request, losses = own_files(request, codec.name, files=target.files, provider=target.provider)
-    if target.provider:
+    traits = traits_of(request.turns)
+    turns, losses = request.turns, list[Loss]()
+    if not traits.kinds.isdisjoint(FILE_KINDS):
+        files, provider = target.files, target.provider
+        request, losses = own_files(request, codec.name, files=files, provider=provider)
+    if traits.sealed and target.provider:
         maker = maker_name(codec.name, target.provider, target.model)
         signed_only = codec.rules.signed_thoughts
         request, lost = own_seals(request, maker, signed_only=signed_only)
         losses += lost
-    if request.tools:
+    if request.tools and tool_traits(request.tools).deferred:
         request, lost = offer_deferred(request, same_api=same_api, defers=codec.rules.defers)
         losses += lost
     if same_api:
-        return request, losses
+        return request, losses, traits.kinds
+    own = traits.own if request.turns is turns else traits_of(request.turns).own
+    request, lost = _without_own(request, own, codec, target)
+    return request, losses + lost, traits.kinds
+
+
+def _without_own(
+    request: Request, own: Sequence[Turn], codec: RequestEncoder, target: Target
+) -> tuple[Request, list[Loss]]:
+    """Return `request` without what only its own API has; `own` are the turns with such fields."""
+    if not (own or request.system or request.tools or "namespaces" in request.extra):
+        return request, []
     quirks = target.quirks
     marks = quirks.get("cache_breakpoints") or quirks.get("cache_control")
     known = codec.rules.cache_marks or bool(marks)
-    request, lost = without_own_fields(request, codec.name, marks=known)
+    request, lost = without_own_fields(request, codec.name, own, marks=known)
     system = strip_volatile(request.system)
     if system is not request.system:
         request = msgspec.structs.replace(request, system=system)
-    return request, losses + lost
+    return request, lost
 
 
 _Stages: TypeAlias = list[Stage[ev.Event, ev.Event]]

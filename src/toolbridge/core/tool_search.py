@@ -5,14 +5,7 @@ each tool that fits; from then on the tool is offered. Only some APIs load tools
 the encoders of the others add the found tools to the list.
 """
 
-from toolbridge.core.messages import Reference, Request, Result, Tool
-from toolbridge.core.shared_tools import once_per_list
-
-
-@once_per_list
-def has_deferred(tools: tuple[Tool, ...]) -> bool:
-    """Return whether a tool may be called only after a search has found it."""
-    return any(tool.deferred for tool in tools)
+from toolbridge.core.messages import Reference, Request, Result
 
 
 def found_tools(request: Request) -> dict[str, None]:

@@ -20,7 +20,6 @@ from toolbridge.core.messages import (
     Text,
     Turn,
 )
-from toolbridge.history.part_kinds import kinds_of
 
 HOMES = {
     "anthropic": "anthropic",
@@ -29,7 +28,8 @@ HOMES = {
     "gemini": "google",
 }
 """The vendor that stores the files of each API."""
-_HOLDERS = frozenset({Image, Document, Foreign, Result})
+FILE_KINDS = frozenset({Image, Document, Foreign, Result})
+"""The types of parts that may be a file or contain one."""
 _GOOGLE = ("gs://", "https://generativelanguage.googleapis.com/")
 
 
@@ -44,7 +44,7 @@ def own_files(
     # A request that the library built has no origin: its file ids are those of the target.
     if not home or home == (HOMES.get(api) if files is None else files):
         return request, []
-    if kinds_of(request.turns).isdisjoint(_HOLDERS) or not any(map(_holds_file, request.turns)):
+    if not any(map(_holds_file, request.turns)):
         return request, []
     notes = _Notes(home, provider)
     turns = tuple(notes.turn(turn) for turn in request.turns)

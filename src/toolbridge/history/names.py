@@ -6,7 +6,6 @@ in six digits of its hash, so that two long names with the same beginning stay d
 """
 
 import re
-from collections.abc import Iterable
 from hashlib import blake2b
 
 from msgspec.structs import replace
@@ -27,11 +26,12 @@ from toolbridge.core.shared_tools import once_per_list
 
 def legal_names(request: Request, rules: Rules) -> tuple[Request, dict[str, str]]:
     """Return the request with valid names, and the client's name by each new name."""
-    if _fit_all(request.tools, rules.name_pattern, rules.name_length) and all(
-        _fits(name, rules) for name in _used_names(request)
+    used = _used_names(request)
+    if _fit_all(request.tools, rules.name_pattern, rules.name_length) and (
+        not used or all(_fits(name, rules) for name in used)
     ):
         return request, {}
-    names = {*_used_names(request), *_declared_names(request.tools)}
+    names = {*used, *_declared_names(request.tools)}
     legal: dict[str, str] = {}
     for name in sorted(names):
         if not _fits(name, rules):
@@ -83,19 +83,21 @@ def _fit_all(tools: tuple[Tool, ...], pattern: str, length: int) -> bool:
 
 def _used_names(request: Request) -> set[str]:
     """Return the names in the choice of a tool and in the conversation."""
-    return set(_names(request))
-
-
-def _names(request: Request) -> Iterable[str]:
-    yield from request.tool_choice.names
+    used = {*request.tool_choice.names}
     for turn in request.turns:
         for part in turn.content:
-            if isinstance(part, Call | Reference):
-                yield part.name
+            if isinstance(part, _NAMED):
+                used.add(part.name)
             elif isinstance(part, Result):
                 if part.name:  # empty for a result without a call
-                    yield part.name
-                yield from (p.name for p in part.content if isinstance(p, Reference))
+                    used.add(part.name)
+                for inner in part.content:
+                    if isinstance(inner, Reference):
+                        used.add(inner.name)
+    return used
+
+
+_NAMED = (Call, Reference)
 
 
 def _tool(tool: Tool, legal: dict[str, str]) -> Tool:

@@ -13,7 +13,7 @@ import msgspec
 from toolbridge.core import events as ev
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Problem
-from toolbridge.policy.corrections import CorrectedBody, Correction, apply, field_of, loss_of
+from toolbridge.policy.corrections import Correction, apply, field_of, loss_of
 from toolbridge.policy.rejection_rules import find_corrections
 from toolbridge.routing.learned_corrections import LearnedCorrections
 from toolbridge.routing.providers import quirks_of_host
@@ -40,12 +40,11 @@ class RequestCorrections:
         self._before: _Rejected | None = None
         self.route = route
         """The route that the request is sent to; it has another API if the model needs that."""
-        self._active: list[Correction] = []
-        self._begin(route)
+        self._active = [*learned.of(route)]
+        if self._active:
+            self._change_api_if_learned()
 
-    def _begin(self, route: Route) -> None:
-        self.route = route
-        self._active = list(self._learned.of(route))
+    def _change_api_if_learned(self) -> None:
         for correction in self._active:
             if correction.kind == "api":
                 self._change_api(correction)
@@ -58,7 +57,9 @@ class RequestCorrections:
             f"under [providers.{self.route.provider}])"
         )
         self._losses = (Loss("api", why),)
-        self._begin(_with_api(self.route, api))
+        self.route = _with_api(self.route, api)
+        self._active = [*self._learned.of(self.route)]
+        self._change_api_if_learned()
 
     @property
     def is_empty(self) -> bool:
@@ -70,12 +71,12 @@ class RequestCorrections:
         """The reports of all corrections for the model, also of those that no request needs now."""
         return self._losses + tuple(loss_of(one, self.route.address) for one in self._active)
 
-    def apply(self, body: JsonObject) -> CorrectedBody:
+    def apply(self, body: JsonObject) -> tuple[JsonObject, tuple[Loss, ...]]:
         """Return `body` with the corrections, and the losses that report them."""
         if not self._active or self.route.is_demo or self.route.is_node:
-            return CorrectedBody(body, self._losses)
+            return body, self._losses
         done = apply(body, self._active, self.route.provider_config.api, self.route.address)
-        return CorrectedBody(done.body, self._losses + done.losses)
+        return done.body, self._losses + done.losses
 
     def find(self, problem: Problem, body: JsonObject) -> bool:
         """Find the correction for a rejection of `body`; return whether there is a new one."""

@@ -64,7 +64,7 @@ async def open_answer(
     other_api = turn.needs_other_api
     turn.serve_by(route, tried)
     turn.passing = turn.counted = None
-    passes = _passes(gateway, turn, route) and not other_api
+    passes = turn.same_api and not other_api and _passes(gateway, turn, route)
     # In passthrough the provider stores its own responses.
     stored = not passes and needs_store(request)
     if stored:
@@ -81,7 +81,7 @@ async def open_answer(
     else:
         plan = None
     asked, request = request, request if plan is None else plan.request
-    if (known := _known(turn, route, request)) is not None:
+    if (request.tools or request.extra) and (known := _known(turn, route, request)) is not None:
         return known
     router = gateway.router
     if len(body) > LARGE:

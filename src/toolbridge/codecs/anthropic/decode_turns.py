@@ -62,17 +62,13 @@ class TurnDecoder:
 
     def __init__(self, count: int = 0) -> None:
         """`count` is the number of messages; those of a long conversation were decoded before."""
-        self._turns: list[Turn] = []
+        self.turns: list[Turn] = []
         self._long = count >= _LONG
-
-    @property
-    def turns(self) -> tuple[Turn, ...]:
-        return tuple(self._turns)
 
     def add(self, number: int, raw: msgspec.Raw) -> None:
         """Read the next message; `number` is its index."""
         if not self._long:
-            self._turns.append(_decode_message(number, raw))
+            self.turns.append(_decode_message(number, raw))
             return
         key = b"%d:%b" % (number, raw)
         turn = _memo.get(key)
@@ -80,7 +76,7 @@ class TurnDecoder:
             # A `Raw` of a decoder refers to the whole body; a copy has its own bytes.
             turn = _decode_message(number, raw.copy())
             _memo.put(key, turn)
-        self._turns.append(turn)
+        self.turns.append(turn)
 
 
 def _decode_message(number: int, raw: msgspec.Raw) -> Turn:

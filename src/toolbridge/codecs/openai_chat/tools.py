@@ -23,9 +23,9 @@ from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Origin, Request, Tool, ToolChoice
 from toolbridge.core.shared_fields import hosted_why
-from toolbridge.core.shared_tools import decoded_once, once_per_list
+from toolbridge.core.shared_tools import decoded_once, once_per_list, tool_traits
 from toolbridge.core.source import own_words, sourced, unknown_fields
-from toolbridge.core.tool_search import found_tools, has_deferred
+from toolbridge.core.tool_search import found_tools
 from toolbridge.wire import shapes as wire
 
 _tools = msgspec.json.Decoder(shapes.Tool)
@@ -161,7 +161,7 @@ class Offer(msgspec.Struct, frozen=True):
 def encode_tools(request: Request, quirks: Quirks, lose: Lose) -> Offer:
     """Return the tools on offer. The offer is shared between requests: nothing may change it."""
     choice = request.tool_choice
-    found = tuple(found_tools(request)) if has_deferred(request.tools) else ()
+    found = tuple(found_tools(request)) if tool_traits(request.tools).deferred else ()
     offer = _encode_all(request.tools, choice, quirks, request.origin, found)
     for what, why in offer.losses:
         lose(what, why)
