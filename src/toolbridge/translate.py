@@ -19,7 +19,7 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Part, Request, Tool, Turn
 from toolbridge.core.shared_tools import tool_traits
 from toolbridge.core.stage import Pipe, Stage, StageChain
-from toolbridge.core.steps import EVERY, Steps, steps_of, stepwise
+from toolbridge.core.steps import EVERY, Steps, Stepwise, stepwise
 from toolbridge.dialects.dialect import ReadStream
 from toolbridge.dialects.gate import ThoughtGate
 from toolbridge.dialects.stage import DialectStage
@@ -159,7 +159,7 @@ def plan(
     target = with_levels(target, codec.name)
     prepared = yield from prepare.steps(
         wanted,
-        _rules(codec.rules, target, wanted),
+        _rules(codec.rules, wanted) if target.quirks.get("prefill") else codec.rules,
         sequential=options.sequential,
         # Anthropic, Messages API: signatures of thinking are bound to the exact history before them.
         heal=None if codec.name == "anthropic" else heal_past_call,
@@ -172,7 +172,11 @@ def plan(
         mode = "prompt"
     told = tell_tools(prepared.request, target, mode, options)
     limited, lowered = _limited(told.request, target, options.prompt_tokens)
-    outgoing = yield from steps_of(codec.encode_request, limited, target)
+    encode = codec.encode_request
+    if isinstance(encode, Stepwise):
+        outgoing: Outgoing = yield from encode.steps(limited, target)
+    else:
+        outgoing = encode(limited, target)
     yield from pause
     lost = (
         ((*decided, *untold), request),
@@ -235,12 +239,12 @@ def _in_names_of_client(
     return join_losses(every) if every else ()
 
 
-def _rules(rules: Rules, target: Target, request: Request) -> Rules:
-    """Return the rules of the API for one model.
+def _rules(rules: Rules, request: Request) -> Rules:
+    """Return the rules of the API for a model with the quirk `prefill`.
 
     Anthropic, prefill: Claude 4.5 and earlier continue a last assistant message, without thinking.
     """
-    if not target.quirks.get("prefill") or request.think.mode not in {"unset", "off"}:
+    if request.think.mode not in {"unset", "off"}:
         return rules
     return msgspec.structs.replace(rules, may_end_with_assistant=True)
 
@@ -292,16 +296,16 @@ def _without_foreign(
     if same_api:
         return request, losses, traits.kinds
     own = traits.own if request.turns is turns else traits_of(request.turns).own
-    request, lost = _without_own(request, own, codec, target)
-    return request, losses + lost, traits.kinds
+    if own or request.system or request.tools or "namespaces" in request.extra:
+        request, lost = _without_own(request, own, codec, target)
+        losses += lost
+    return request, losses, traits.kinds
 
 
 def _without_own(
     request: Request, own: Sequence[Turn], codec: RequestEncoder, target: Target
 ) -> tuple[Request, list[Loss]]:
     """Return `request` without what only its own API has; `own` are the turns with such fields."""
-    if not (own or request.system or request.tools or "namespaces" in request.extra):
-        return request, []
     quirks = target.quirks
     marks = quirks.get("cache_breakpoints") or quirks.get("cache_control")
     known = codec.rules.cache_marks or bool(marks)
@@ -355,7 +359,7 @@ def _reader_stage(
     """Return the stage that reads calls and thoughts from the text; None if nothing reads it."""
     if context.dialect == "off" and ready.reader is None:
         return None
-    stage: ThoughtGate | DialectStage = ThoughtGate(ids)
+    stage: ThoughtGate | DialectStage
     if ready.tools:
         stage = DialectStage(
             ready.tools,
@@ -364,6 +368,8 @@ def _reader_stage(
             ids=ids,
             ignored=ready.ignored,
         )
+    else:
+        stage = ThoughtGate(ids)
     stage.rescue = lambda problem: rescue(problem, context)
     return stage
 

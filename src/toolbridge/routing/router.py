@@ -210,8 +210,11 @@ class Router:
 
         `on_losses` is called with what the provider's API cannot express.
         """
+        client = client or ClientSide(losses=on_losses)
         options = self._options(request, route, tokens, attaches=attaches)
-        return self._attempts(request, route, options, client or ClientSide(losses=on_losses))
+        sendable = self._translated(request, route, options, client)
+        finish(sendable.preparing())
+        return AnswerAttempts(sendable, client.trace, self.pause)
 
     def sendable(
         self, request: Request, route: Route, tokens: int, *, attaches: bool, client: ClientSide
@@ -225,7 +228,9 @@ class Router:
     ) -> AnswerAttempts:
         """Return the attempts for a structured stream, which parses its sentinels itself."""
         options = self._options(request, route, tokens, ignored=SENTINEL_DIALECT)
-        return self._attempts(request, route, options, client)
+        sendable = self._translated(request, route, options, client)
+        finish(sendable.preparing())
+        return AnswerAttempts(sendable, client.trace, self.pause)
 
     def _options(
         self,
@@ -248,13 +253,6 @@ class Router:
             constraint=route.constraint if tools else "",
             tagged_calls=bool(tools) and self.tool_modes.tags_calls(route),
         )
-
-    def _attempts(
-        self, request: Request, route: Route, options: RequestOptions, client: ClientSide
-    ) -> AnswerAttempts:
-        sendable = self._translated(request, route, options, client)
-        finish(sendable.preparing())
-        return AnswerAttempts(sendable, client.trace, self.pause)
 
     def _translated(
         self, request: Request, route: Route, options: RequestOptions, client: ClientSide

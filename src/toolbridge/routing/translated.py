@@ -129,26 +129,25 @@ class TranslatedRequest:
         return self._request.stream or self.route.is_node
 
     def source(self, ids: Ids) -> Source:
-        describer = self._client.describer
-        if describer is None or self._described is not None:
-            return self._source(ids)
-        if self.route.target.can("vision") or not has_images(self._request):
-            return self._source(ids)
-        return describer.source(partial(self._described_source, describer, ids))
+        describer, pin = self._client.describer, self._client.pin
+        if describer is not None and self._needs_description():
+            return describer.source(partial(self._described_source, describer, ids))
+        pinned = pin is not None and pin.field not in self._plan.outgoing.body
+        source = pin.source(partial(self._send, ids)) if pin and pinned else self._send(ids)
+        source = self._corrections.confirming(source)
+        return source if self._client.raw is None else ObservedSource(source, self._client.raw)
+
+    def _needs_description(self) -> bool:
+        if self._described is not None or self.route.target.can("vision"):
+            return False
+        return has_images(self._request)
 
     async def _described_source(self, describer: "ImageDescriber", ids: Ids) -> Source:
         self._request, self._described = await describer.describe(
             self._request, self._client.descriptions
         )
         self.prepare()
-        return self._source(ids)
-
-    def _source(self, ids: Ids) -> Source:
-        pin = self._client.pin
-        pinned = pin is not None and pin.field not in self._plan.outgoing.body
-        source = pin.source(partial(self._send, ids)) if pin and pinned else self._send(ids)
-        source = self._corrections.confirming(source)
-        return source if self._client.raw is None else ObservedSource(source, self._client.raw)
+        return self.source(ids)
 
     def _send(self, ids: Ids, fields: JsonObject | None = None) -> Source:
         ready, trace = self._plan, self._client.trace

@@ -29,15 +29,14 @@ class ApiEndpoint:
     def read(self, body: bytes) -> Request:
         """Return the request in `body`."""
         decode = self.decode or self.codec.decode_request
-        return self._with_extra(decode(body, model=self.model, stream=self.stream))
+        request = decode(body, model=self.model, stream=self.stream)
+        return self._with_extra(request) if self.extra else request
 
     def reading(self, body: bytes) -> Steps[Request]:
         """Read the request in steps."""
         decode = self.decode or self.codec.decode_request
         request = yield from steps_of(decode, body, model=self.model, stream=self.stream)
-        return self._with_extra(request)
+        return self._with_extra(request) if self.extra else request
 
     def _with_extra(self, request: Request) -> Request:
-        if not self.extra:
-            return request
         return msgspec.structs.replace(request, extra=request.extra | self.extra)

@@ -14,6 +14,7 @@ from toolbridge.codecs.ollama.shapes import LOAD
 from toolbridge.core.codec import AnswerContext
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Request
+from toolbridge.environment import CALLER
 from toolbridge.policy.failover import TriedAddress
 from toolbridge.policy.native_tools import translated_tools
 from toolbridge.policy.server_tools import forced_tool, refuse
@@ -61,7 +62,8 @@ async def open_answer(
     """Return the answer to the request of `turn` by `route`; `tried` are the addresses before it."""
     exchange, request = turn.exchange, turn.request
     route = route.serving(turn.codec.name, request)
-    other_api = turn.needs_other_api
+    # After a rejection of passthrough because of the API.
+    other_api = turn.passing is not None and turn.passing.needs_other_api
     turn.serve_by(route, tried)
     turn.passing = turn.counted = None
     passes = turn.same_api and not other_api and _passes(gateway, turn, route)
@@ -145,7 +147,9 @@ def _client_side(
     gateway: OpeningGateway, turn: ClientTurn, route: Route, request: Request
 ) -> ClientSide:
     exchange = turn.exchange
-    headers = gateway.client_headers.of(exchange, route.provider_config, turn.codec.name)
+    headers: dict[str, str] = {}
+    if turn.same_api or route.provider_config.key == CALLER:
+        headers = gateway.client_headers.of(exchange, route.provider_config, turn.codec.name)
     routing = routing_headers(exchange) if route.slots > 1 else {}
     trace = turn.kept.trace
     client = ClientSide(headers, turn.lose, turn.on_head, routing=routing, trace=trace)

@@ -139,8 +139,12 @@ _STORED_PARTS = Text | Thinking | Call | ServerCall | ServerResult
 
 def needs_store(request: Request) -> bool:
     """Return whether `request` may refer to what a server of its API has stored."""
-    refers = request.origin == ORIGIN or not _STATE.isdisjoint(request.extra)
-    return refers or "background" in request.extra or _has_reference(request)
+    if request.origin == ORIGIN:
+        return True
+    extra = request.extra
+    if extra and ("background" in extra or not _STATE.isdisjoint(extra)):
+        return True
+    return _has_reference(request)
 
 
 def stateless(request: Request) -> Request:

@@ -15,6 +15,7 @@ from toolbridge.codecs.anthropic.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject, loads
 from toolbridge.core.messages import OutputFormat, Request, Sampling, Think, ToolChoice
+from toolbridge.core.shared_tools import NO_TOOLS
 from toolbridge.core.steps import EVERY, Steps, stepwise
 from toolbridge.wire import shapes as wire
 
@@ -42,7 +43,7 @@ def decode_request(
     for name, rest in settings.unknown.items():
         if rest:
             extra[name] = rest
-    tools = decode_tools(asked.tools)
+    tools = decode_tools(asked.tools) if asked.tools else NO_TOOLS
     return Request(
         model=model or asked.model,
         turns=tuple(turns.turns),

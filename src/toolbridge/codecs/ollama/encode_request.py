@@ -8,7 +8,7 @@ from toolbridge.codecs.ollama import shapes
 from toolbridge.codecs.ollama.encode_turns import TurnEncoder
 from toolbridge.codecs.ollama.generate import PATH, completes, encode_generate
 from toolbridge.codecs.ollama.output import encode_output
-from toolbridge.codecs.ollama.quirks import read_quirks
+from toolbridge.codecs.ollama.quirks import Quirks, read_quirks
 from toolbridge.codecs.ollama.shapes import ORIGIN
 from toolbridge.codecs.ollama.thinking import encode_thinking
 from toolbridge.codecs.ollama.tools import encode_choice, encode_tools
@@ -19,6 +19,7 @@ from toolbridge.core.shared_fields import carry
 from toolbridge.core.source import own_words
 from toolbridge.core.steps import EVERY, Steps, stepwise
 
+_NO_QUIRKS = Quirks()
 _NO_SAMPLING = Sampling()
 _FREE_CHOICE = ToolChoice()
 
@@ -33,7 +34,7 @@ class _RequestEncoder:
     def __init__(self, request: Request, target: Target) -> None:
         self._request = request
         self._target = target
-        self._quirks = read_quirks(target.quirks)
+        self._quirks = read_quirks(target.quirks) if target.quirks else _NO_QUIRKS
         self._losses: list[Loss] = []
 
     def encode(self) -> Steps[Outgoing]:
@@ -52,11 +53,7 @@ class _RequestEncoder:
         # Ollama, docs/api: with `truncate: false` a prompt that is too long is a 400.
         if self._quirks.no_truncate:
             body["truncate"] = False
-        options = self._options()
-        if request.extra:
-            self._restore(body, options)
-        self._configure(body, options)
-        if options:
+        if options := self._options(body):
             body["options"] = options
         body["stream"] = request.stream
         if request.user:
@@ -97,7 +94,8 @@ class _RequestEncoder:
         if sampling.n is not None:
             self._lose("sampling.n", "Ollama gives one answer to a request")
 
-    def _options(self) -> JsonObject:
+    def _options(self, body: JsonObject) -> JsonObject:
+        """Return `options`, and add the fields beside it that the client or the configuration has."""
         request = self._request
         options: JsonObject = {}
         if self._target.window > 0:
@@ -111,6 +109,10 @@ class _RequestEncoder:
                     options[name] = value
         if request.stop:
             options["stop"] = list(request.stop)
+        if request.extra:
+            self._restore(body, options)
+        if self._target.options:
+            self._configure(body, options)
         return options
 
     def _restore(self, body: JsonObject, options: JsonObject) -> None:

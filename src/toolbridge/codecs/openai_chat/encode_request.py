@@ -9,7 +9,7 @@ from hashlib import blake2b
 from toolbridge.codecs.openai_chat.completions import completes, encode_completion_request
 from toolbridge.codecs.openai_chat.encode_turns import TurnEncoder
 from toolbridge.codecs.openai_chat.output import encode_output
-from toolbridge.codecs.openai_chat.quirks import read_quirks
+from toolbridge.codecs.openai_chat.quirks import Quirks, read_quirks
 from toolbridge.codecs.openai_chat.search_options import all_search_options
 from toolbridge.codecs.openai_chat.shapes import ORIGIN
 from toolbridge.codecs.openai_chat.thinking import accepts_sampling, encode_thinking
@@ -33,6 +33,7 @@ _EXTRA_SAMPLING = {
     "repeat_penalty": "repeat_penalty",
 }
 """Sampling fields beyond OpenAI's (vLLM, llama.cpp, Together), and our names for them."""
+_NO_QUIRKS = Quirks()
 _NO_SAMPLING = Sampling()
 _NO_THINKING = Think()
 
@@ -47,7 +48,7 @@ class _RequestEncoder:
     def __init__(self, request: Request, target: Target) -> None:
         self._request = request
         self._target = target
-        self._quirks = read_quirks(target.quirks)
+        self._quirks = read_quirks(target.quirks) if target.quirks else _NO_QUIRKS
         self._turns = TurnEncoder(request, target, self._quirks)
         self._losses: list[Loss] = self._turns.losses
         self._model = target.model or request.model
