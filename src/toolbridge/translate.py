@@ -17,7 +17,7 @@ from toolbridge.core.codec import AnswerContext, Codec, Outgoing, RequestEncoder
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Part, Request, Tool, Turn
-from toolbridge.core.shared_tools import tool_traits
+from toolbridge.core.shared_tools import NO_TRAITS, tool_traits
 from toolbridge.core.stage import Pipe, Stage, StageChain
 from toolbridge.core.steps import EVERY, Steps, Stepwise, stepwise
 from toolbridge.dialects.dialect import ReadStream
@@ -38,7 +38,7 @@ from toolbridge.policy.native_tools import native_tools
 from toolbridge.policy.rescue import RescueContext, rescue
 from toolbridge.policy.server_tools import announce
 from toolbridge.policy.thinking import decide, with_levels
-from toolbridge.policy.tool_modes import Constraint, ToolMode, offered_choice, tell_tools
+from toolbridge.policy.tool_modes import Constraint, ToldTools, ToolMode, offered_choice, tell_tools
 
 
 def translate(
@@ -151,10 +151,11 @@ def plan(
         losses = join_losses(name_losses(decided, request, _field_names(request.origin)))
         return PreparedRequest(Outgoing("", {}), wanted, losses, {})
     untold: list[Loss] = []
-    if wanted.tools and tool_traits(wanted.tools).hosted:
+    tools = tool_traits(wanted.tools) if wanted.tools else NO_TRAITS
+    if tools.hosted:
         wanted, untold = native_tools(wanted, codec, target)
         wanted = announce(wanted, codec.name)
-    wanted, foreign, kinds = _without_foreign(wanted, codec, target)
+    wanted, foreign, kinds = _without_foreign(wanted, codec, target, defers=tools.deferred)
     yield from pause
     target = with_levels(target, codec.name)
     prepared = yield from prepare.steps(
@@ -170,7 +171,9 @@ def plan(
     mode = options.tool_mode
     if mode == "native" and not target.can("tools"):
         mode = "prompt"
-    told = tell_tools(prepared.request, target, mode, options)
+    told = ToldTools(prepared.request, mode)
+    if mode != "native" and wanted.tools:
+        told = tell_tools(prepared.request, target, mode, options)
     limited, lowered = _limited(told.request, target, options.prompt_tokens)
     encode = codec.encode_request
     if isinstance(encode, Stepwise):
@@ -273,11 +276,12 @@ def _field_names(origin: str) -> Mapping[str, str]:
 
 
 def _without_foreign(
-    request: Request, codec: RequestEncoder, target: Target
+    request: Request, codec: RequestEncoder, target: Target, *, defers: bool
 ) -> tuple[Request, list[Loss], set[type[Part]]]:
     """Return `request` without content that only another provider, model or API accepts.
 
-    The third value has the types of all parts that the request has now, and maybe others.
+    `defers` is True if a tool is deferred. The third value has the types of all parts that the
+    request has now, and maybe others.
     """
     same_api = codec.name == request.origin
     traits = traits_of(request.turns)
@@ -290,7 +294,7 @@ def _without_foreign(
         signed_only = codec.rules.signed_thoughts
         request, lost = own_seals(request, maker, signed_only=signed_only)
         losses += lost
-    if request.tools and tool_traits(request.tools).deferred:
+    if defers:
         request, lost = offer_deferred(request, same_api=same_api, defers=codec.rules.defers)
         losses += lost
     if same_api:
@@ -310,8 +314,7 @@ def _without_own(
     marks = quirks.get("cache_breakpoints") or quirks.get("cache_control")
     known = codec.rules.cache_marks or bool(marks)
     request, lost = without_own_fields(request, codec.name, own, marks=known)
-    system = strip_volatile(request.system)
-    if system is not request.system:
+    if request.system and (system := strip_volatile(request.system)) is not request.system:
         request = msgspec.structs.replace(request, system=system)
     return request, lost
 

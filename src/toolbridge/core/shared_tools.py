@@ -84,6 +84,10 @@ def tool_traits(tools: tuple[Tool, ...]) -> ToolTraits:
     )
 
 
+NO_TRAITS = ToolTraits(hosted=False, deferred=False)
+"""The traits of a request without tools."""
+
+
 def decoded_once(
     decode: Callable[[Sequence[msgspec.Raw]], Sequence[Tool]],
 ) -> Callable[[Sequence[msgspec.Raw] | None], tuple[Tool, ...]]:

@@ -30,7 +30,7 @@ from toolbridge.history import roles
 from toolbridge.history.call_links import link
 from toolbridge.history.empty import without_empty_text
 from toolbridge.history.ids import legal_ids
-from toolbridge.history.names import legal_names
+from toolbridge.history.names import legal_names, names_fit
 from toolbridge.history.own_fields import with_readable_parts
 from toolbridge.history.pairing import settle
 from toolbridge.history.past_calls import Heal, PastCalls, heal_past_calls
@@ -100,7 +100,8 @@ def prepare(
         yield from pause
     if turns is not request.turns or system is not request.system:
         request = _with_turns(request, tuple(turns), system)
-    if not (request.tools or request.tool_choice.names or has_calls or Reference in kinds):
+    named = has_calls or bool(request.tool_choice.names) or Reference in kinds
+    if not named and (not request.tools or names_fit(request.tools, rules)):
         return Prepared(request, tuple(losses), {})
     legal, names = legal_names(request, rules)
     return Prepared(legal, tuple(losses), names)

@@ -27,9 +27,7 @@ from toolbridge.core.shared_tools import once_per_list
 def legal_names(request: Request, rules: Rules) -> tuple[Request, dict[str, str]]:
     """Return the request with valid names, and the client's name by each new name."""
     used = _used_names(request)
-    if _fit_all(request.tools, rules.name_pattern, rules.name_length) and (
-        not used or all(_fits(name, rules) for name in used)
-    ):
+    if names_fit(request.tools, rules) and all(_fits(name, rules) for name in used):
         return request, {}
     names = {*used, *_declared_names(request.tools)}
     legal: dict[str, str] = {}
@@ -76,8 +74,8 @@ def _declared_names(tools: tuple[Tool, ...]) -> frozenset[str]:
 
 
 @once_per_list
-def _fit_all(tools: tuple[Tool, ...], pattern: str, length: int) -> bool:
-    rules = Rules(name_pattern=pattern, name_length=length)
+def names_fit(tools: tuple[Tool, ...], rules: Rules) -> bool:
+    """Return whether the rules allow the names of all tools."""
     return all(_fits(name, rules) for name in _declared_names(tools))
 
 

@@ -96,6 +96,11 @@ class Route(msgspec.Struct, frozen=True, dict=True):
         )
 
     @cached_property
+    def tags_calls(self) -> bool:
+        """Whether the provider is said to constrain the calls in a text and leave the text free."""
+        return bool(self.target.quirks.get("structural_tags"))
+
+    @cached_property
     def constraint(self) -> Constraint:
         """How the provider constrains an answer: its setting, else what its API has."""
         if self.provider_config.constraint is not None:

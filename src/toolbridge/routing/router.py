@@ -251,7 +251,7 @@ class Router:
             ignored=ignored,
             tool_mode=self.tool_modes.mode(request, route),
             constraint=route.constraint if tools else "",
-            tagged_calls=bool(tools) and self.tool_modes.tags_calls(route),
+            tagged_calls=bool(tools) and route.tags_calls and self.tool_modes.tags_calls(route),
         )
 
     def _translated(

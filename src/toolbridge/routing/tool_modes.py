@@ -78,8 +78,7 @@ class ToolModes:
 
     def tags_calls(self, route: Route) -> bool:
         """Whether the provider can constrain the calls that the model writes into its text."""
-        tags = route.target.quirks.get("structural_tags")
-        return bool(tags) and not self.learned(route).untagged
+        return route.tags_calls and not self.learned(route).untagged
 
     def explain(self, route: Route) -> tuple[ToolMode, str]:
         """Return the mode of the model for calls that it may make, and the reason for it."""

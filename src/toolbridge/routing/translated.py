@@ -134,7 +134,8 @@ class TranslatedRequest:
             return describer.source(partial(self._described_source, describer, ids))
         pinned = pin is not None and pin.field not in self._plan.outgoing.body
         source = pin.source(partial(self._send, ids)) if pin and pinned else self._send(ids)
-        source = self._corrections.confirming(source)
+        if self._corrections.found:
+            source = self._corrections.confirming(source)
         return source if self._client.raw is None else ObservedSource(source, self._client.raw)
 
     def _needs_description(self) -> bool:
@@ -305,7 +306,9 @@ class TranslatedRequest:
         if request.output is not None and _schema_lost(ready.outgoing.losses):
             told = _with_schema_in_prompt(request)
             ready = yield from plan.steps(told, route.request_encoder, route.target, options)
-        body, corrected = self._corrections.apply(ready.outgoing.body)
+        body, corrected = ready.outgoing.body, self._corrections.losses
+        if self._corrections.active:
+            body, corrected = self._corrections.apply(body)
         if corrected and any(map(_is_stop, corrected)):
             ready = msgspec.structs.replace(ready, stops=self._request.stop)
             corrected = tuple(map(_searched, corrected))

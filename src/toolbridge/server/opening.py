@@ -14,6 +14,7 @@ from toolbridge.codecs.ollama.shapes import LOAD
 from toolbridge.core.codec import AnswerContext
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Request
+from toolbridge.core.shared_tools import tool_traits
 from toolbridge.environment import CALLER
 from toolbridge.policy.failover import TriedAddress
 from toolbridge.policy.native_tools import translated_tools
@@ -61,7 +62,7 @@ async def open_answer(
 ) -> OpenedAnswer:
     """Return the answer to the request of `turn` by `route`; `tried` are the addresses before it."""
     exchange, request = turn.exchange, turn.request
-    route = route.serving(turn.codec.name, request)
+    route = route.serving(turn.codec.name, request) if route.others else route
     # After a rejection of passthrough because of the API.
     other_api = turn.passing is not None and turn.passing.needs_other_api
     turn.serve_by(route, tried)
@@ -130,7 +131,7 @@ def _passes(gateway: OpeningGateway, turn: ClientTurn, route: Route) -> bool:
 def _known(turn: ClientTurn, route: Route, request: Request) -> OpenedAnswer | None:
     """Return the answer to a request that no model is asked for."""
     api, agent = route.provider_config.api, turn.from_agent
-    if request.tools:
+    if request.tools and tool_traits(request.tools).hosted:
         offered = translated_tools(request, route.request_encoder, route.target)
         if tool := forced_tool(offered, api, agent=agent):
             turn.lose((Loss("tools", f"{tool.name} is not available with {route.address}"),))

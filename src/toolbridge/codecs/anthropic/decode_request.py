@@ -15,7 +15,7 @@ from toolbridge.codecs.anthropic.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject, loads
 from toolbridge.core.messages import OutputFormat, Request, Sampling, Think, ToolChoice
-from toolbridge.core.shared_tools import NO_TOOLS
+from toolbridge.core.shared_tools import NO_TOOLS, tool_traits
 from toolbridge.core.steps import EVERY, Steps, stepwise
 from toolbridge.wire import shapes as wire
 
@@ -44,11 +44,12 @@ def decode_request(
         if rest:
             extra[name] = rest
     tools = decode_tools(asked.tools) if asked.tools else NO_TOOLS
+    hosts = bool(tools) and tool_traits(tools).hosted
     return Request(
         model=model or asked.model,
         turns=tuple(turns.turns),
         system=decode_system(asked.system) if asked.system else (),
-        tools=with_servers(tools, extra.get("mcp_servers")) if tools else tools,
+        tools=with_servers(tools, extra.get("mcp_servers")) if hosts else tools,
         tool_choice=settings.choice,
         max_tokens=asked.max_tokens,
         stop=tuple(asked.stop_sequences or ()),

@@ -27,7 +27,7 @@ _FREE_CHOICE = ToolChoice()
 @stepwise
 def encode_request(request: Request, target: Target) -> Steps[Outgoing]:
     """Return the body for `target` and what Ollama's API cannot express."""
-    return (yield from _RequestEncoder(request, target).encode())
+    return _RequestEncoder(request, target).encode()
 
 
 class _RequestEncoder:

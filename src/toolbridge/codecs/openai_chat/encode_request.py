@@ -41,7 +41,7 @@ _NO_THINKING = Think()
 @stepwise
 def encode_request(request: Request, target: Target) -> Steps[Outgoing]:
     """Return the path, the body and the losses of a request."""
-    return (yield from _RequestEncoder(request, target).encode())
+    return _RequestEncoder(request, target).encode()
 
 
 class _RequestEncoder:
