@@ -43,12 +43,13 @@ def decode_request(
     for name, rest in settings.unknown.items():
         if rest:
             extra[name] = rest
+    system = decode_system(asked.system) if asked.system else ()
     tools = decode_tools(asked.tools) if asked.tools else NO_TOOLS
     hosts = bool(tools) and tool_traits(tools).hosted
     return Request(
         model=model or asked.model,
         turns=tuple(turns.turns),
-        system=decode_system(asked.system) if asked.system else (),
+        system=system,
         tools=with_servers(tools, extra.get("mcp_servers")) if hosts else tools,
         tool_choice=settings.choice,
         max_tokens=asked.max_tokens,
