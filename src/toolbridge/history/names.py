@@ -22,6 +22,7 @@ from toolbridge.core.messages import (
     Turn,
 )
 from toolbridge.core.shared_tools import once_per_list
+from toolbridge.history.ids import compiled
 
 
 def legal_names(request: Request, rules: Rules) -> tuple[Request, dict[str, str]]:
@@ -64,7 +65,7 @@ def _unused(name: str, rules: Rules, taken: set[str]) -> str:
 
 def _fits(name: str, rules: Rules) -> bool:
     short_enough = not rules.name_length or len(name) <= rules.name_length
-    return short_enough and re.fullmatch(rules.name_pattern, name) is not None
+    return short_enough and compiled(rules.name_pattern).fullmatch(name) is not None
 
 
 @once_per_list

@@ -133,7 +133,8 @@ class PartEncoder:
     def __init__(self, request: Request, target: Target, quirks: Quirks) -> None:
         self._request = request
         self._tools = _by_name(request.tools) if request.tools else {}
-        self._own = request.origin == ORIGIN
+        self.own = request.origin == ORIGIN
+        """Whether the client has this API, so that its own JSON is written again."""
         self._target = target
         self._quirks = quirks
         self.losses: list[Loss] = []
@@ -143,7 +144,7 @@ class PartEncoder:
 
     def _own_part(self, part: Part) -> JsonObject | None:
         """Return the part as the client sent it; None if the model cannot see it."""
-        if not self._own or (isinstance(part, Image) and not self._target.can("vision")):
+        if not self.own or (isinstance(part, Image) and not self._target.can("vision")):
             return None
         return own_words(part, ORIGIN)
 
@@ -247,6 +248,10 @@ class ContentBuilder:
         return not self._parts
 
     def add(self, where: str, part: Part) -> None:
+        if type(part) is Text and not (self._encoder.own or part.cache or part.citations):
+            if part.text:  # as nearly every part
+                self._parts.append({"type": "text", "text": part.text})
+            return
         found = self._encoder.part(where, part)
         if not found:
             return
