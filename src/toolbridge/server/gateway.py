@@ -249,7 +249,7 @@ class Gateway:
         message = await chain.message()
         turn.entry.note_first_token()
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
-        if (passed := turn.passed) is not None and passed.exact:
+        if turn.passing is not None and (passed := turn.passing.passed).exact:
             await self._keep(turn, message, chain.maker)
             await exchange.reply(200, passed.take())
             return message
