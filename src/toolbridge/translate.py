@@ -25,7 +25,7 @@ from toolbridge.dialects.gate import ThoughtGate
 from toolbridge.dialects.stage import DialectStage
 from toolbridge.healing import Healer, heal_past_call
 from toolbridge.history import prepare
-from toolbridge.history.files import FILE_KINDS, own_files
+from toolbridge.history.files import own_files
 from toolbridge.history.own_fields import without_own_fields
 from toolbridge.history.prefix import strip_volatile
 from toolbridge.history.references import offer_deferred
@@ -286,7 +286,7 @@ def _without_foreign(
     same_api = codec.name == request.origin
     traits = traits_of(request.turns)
     turns, losses = request.turns, list[Loss]()
-    if not traits.kinds.isdisjoint(FILE_KINDS):
+    if traits.files:
         files, provider = target.files, target.provider
         request, losses = own_files(request, codec.name, files=files, provider=provider)
     if traits.sealed and target.provider:

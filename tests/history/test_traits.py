@@ -21,7 +21,7 @@ from toolbridge.core.messages import (
     Turn,
 )
 from toolbridge.history import prepare
-from toolbridge.history.files import FILE_KINDS, own_files
+from toolbridge.history.files import own_files
 from toolbridge.history.own_fields import without_own_fields
 from toolbridge.history.seals import own_seals
 from toolbridge.history.traits import traits_of
@@ -78,7 +78,7 @@ def asked(turns: tuple[Turn, ...]) -> Request:
 def check_that_excluded_passes_change_nothing(turns: tuple[Turn, ...]) -> None:
     request, traits = asked(turns), traits_of(turns)
     assert traits.kinds == {type(part) for turn in turns for part in turn.content}
-    if traits.kinds.isdisjoint(FILE_KINDS):
+    if not traits.files:
         assert own_files(request, "ollama", files=None, provider="p") == (request, [])
     if not traits.sealed:
         assert own_seals(request, MAKER, signed_only=True) == (request, [])

@@ -10,6 +10,7 @@ import msgspec
 
 from toolbridge.core.messages import Part, Text, Turn
 from toolbridge.core.shared_turns import once_per_turn
+from toolbridge.history.files import holds_file
 from toolbridge.history.own_fields import has_own_fields
 
 
@@ -18,6 +19,8 @@ class Traits(msgspec.Struct, frozen=True):
 
     kinds: set[type[Part]]
     """The types of the parts, without those inside of results."""
+    files: bool
+    """Whether a part is a file that a vendor stores."""
     sealed: bool
     """Whether a part carries opaque tokens."""
     own: list[Turn]
@@ -28,6 +31,7 @@ class _TurnTraits(msgspec.Struct, frozen=True):
     """The same for one turn. It does not refer to the turn, which refers to it."""
 
     kinds: frozenset[type[Part]]
+    files: bool = False
     sealed: bool = False
     own: bool = False
 
@@ -35,15 +39,16 @@ class _TurnTraits(msgspec.Struct, frozen=True):
 def traits_of(turns: Sequence[Turn]) -> Traits:
     """Return the traits of a conversation."""
     kinds: set[type[Part]] = set()
-    sealed = False
+    files = sealed = False
     own: list[Turn] = []
     for turn in turns:
         one = _TEXT if _is_plain_text(turn) else _turn_traits(turn)
         kinds |= one.kinds
+        files = files or one.files
         sealed = sealed or one.sealed
         if one.own:
             own.append(turn)
-    return Traits(kinds, sealed, own)
+    return Traits(kinds, files, sealed, own)
 
 
 _TEXT = _TurnTraits(frozenset({Text}))
@@ -64,6 +69,7 @@ def _is_plain_text(turn: Turn) -> bool:
 def _turn_traits(turn: Turn) -> _TurnTraits:
     return _TurnTraits(
         frozenset(map(type, turn.content)),
+        files=holds_file(turn),
         sealed=any(getattr(part, "opaque", ()) for part in turn.content),
         own=has_own_fields(turn),
     )
