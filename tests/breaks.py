@@ -302,8 +302,8 @@ BREAKS = [
     Break(
         "PX-34",
         "codecs/ollama/encode_request.py",
-        '        if tools:\n            body["tools"] = tools\n',
-        '        body["tools"] = tools\n',
+        "        if request.tools and (tools := encode_tools(request, self._lose)):\n",
+        "        if (tools := encode_tools(request, self._lose)) is not None:\n",
         ("tests/codecs/ollama/test_encode_request.py::test_tools_are_present_only_if_given",),
     ),
     Break(

@@ -16,9 +16,10 @@ from toolbridge.core.client_names import join_losses, name_losses
 from toolbridge.core.codec import AnswerContext, Codec, Outgoing, RequestEncoder, Rules, Target
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
-from toolbridge.core.messages import Loss, Request, Tool
+from toolbridge.core.messages import Loss, Part, Request, Tool, Turn
+from toolbridge.core.shared_tools import NO_TRAITS, tool_traits
 from toolbridge.core.stage import Pipe, Stage, StageChain
-from toolbridge.core.steps import EVERY, Steps, steps_of, stepwise
+from toolbridge.core.steps import EVERY, Steps, Stepwise, stepwise
 from toolbridge.dialects.dialect import ReadStream
 from toolbridge.dialects.gate import ThoughtGate
 from toolbridge.dialects.stage import DialectStage
@@ -29,6 +30,7 @@ from toolbridge.history.own_fields import without_own_fields
 from toolbridge.history.prefix import strip_volatile
 from toolbridge.history.references import offer_deferred
 from toolbridge.history.seals import maker_name, own_seals
+from toolbridge.history.traits import traits_of
 from toolbridge.policy.answer_stages import AnswerStages, EveryChoice, Renamer
 from toolbridge.policy.completion import completion_as_chat
 from toolbridge.policy.limits import output_limit
@@ -36,7 +38,7 @@ from toolbridge.policy.native_tools import native_tools
 from toolbridge.policy.rescue import RescueContext, rescue
 from toolbridge.policy.server_tools import announce
 from toolbridge.policy.thinking import decide, with_levels
-from toolbridge.policy.tool_modes import Constraint, ToolMode, offered_choice, tell_tools
+from toolbridge.policy.tool_modes import Constraint, ToldTools, ToolMode, offered_choice, tell_tools
 
 
 def translate(
@@ -149,27 +151,35 @@ def plan(
         losses = join_losses(name_losses(decided, request, _field_names(request.origin)))
         return PreparedRequest(Outgoing("", {}), wanted, losses, {})
     untold: list[Loss] = []
-    if wanted.tools:
+    tools = tool_traits(wanted.tools) if wanted.tools else NO_TRAITS
+    if tools.hosted:
         wanted, untold = native_tools(wanted, codec, target)
         wanted = announce(wanted, codec.name)
-    wanted, foreign = _without_foreign(wanted, codec, target)
+    wanted, foreign, kinds = _without_foreign(wanted, codec, target, defers=tools.deferred)
     yield from pause
     target = with_levels(target, codec.name)
     prepared = yield from prepare.steps(
         wanted,
-        _rules(codec.rules, target, wanted),
+        _rules(codec.rules, wanted) if target.quirks.get("prefill") else codec.rules,
         sequential=options.sequential,
         # Anthropic, Messages API: signatures of thinking are bound to the exact history before them.
         heal=None if codec.name == "anthropic" else heal_past_call,
         same_api=codec.name == wanted.origin,
+        kinds=kinds,
     )
     yield from pause
     mode = options.tool_mode
     if mode == "native" and not target.can("tools"):
         mode = "prompt"
-    told = tell_tools(prepared.request, target, mode, options)
+    told = ToldTools(prepared.request, mode)
+    if mode != "native" and wanted.tools:
+        told = tell_tools(prepared.request, target, mode, options)
     limited, lowered = _limited(told.request, target, options.prompt_tokens)
-    outgoing = yield from steps_of(codec.encode_request, limited, target)
+    encode = codec.encode_request
+    if isinstance(encode, Stepwise):
+        outgoing: Outgoing = yield from encode.steps(limited, target)
+    else:
+        outgoing = encode(limited, target)
     yield from pause
     lost = (
         ((*decided, *untold), request),
@@ -205,8 +215,9 @@ def _decided(
             attaches=options.attaches,
         )
         wanted, losses = verdict.request, verdict.losses
-    if (choice := offered_choice(wanted)) is not wanted.tool_choice:
-        why = f"there is no tool {', '.join(wanted.tool_choice.names)!r}"
+    asked = wanted.tool_choice
+    if asked.mode == "named" and (choice := offered_choice(wanted)) is not asked:
+        why = f"there is no tool {', '.join(asked.names)!r}"
         losses = (*losses, Loss("tool_choice", why))
         wanted = msgspec.structs.replace(wanted, tool_choice=choice)
     if wanted.completion is not None and not (codec and codec.completes(wanted, target)):
@@ -228,15 +239,15 @@ def _in_names_of_client(
             every += (
                 losses if request is None else name_losses(losses, request, _field_names(origin))
             )
-    return join_losses(every)
+    return join_losses(every) if every else ()
 
 
-def _rules(rules: Rules, target: Target, request: Request) -> Rules:
-    """Return the rules of the API for one model.
+def _rules(rules: Rules, request: Request) -> Rules:
+    """Return the rules of the API for a model with the quirk `prefill`.
 
     Anthropic, prefill: Claude 4.5 and earlier continue a last assistant message, without thinking.
     """
-    if not target.quirks.get("prefill") or request.think.mode not in {"unset", "off"}:
+    if request.think.mode not in {"unset", "off"}:
         return rules
     return msgspec.structs.replace(rules, may_end_with_assistant=True)
 
@@ -265,29 +276,47 @@ def _field_names(origin: str) -> Mapping[str, str]:
 
 
 def _without_foreign(
-    request: Request, codec: RequestEncoder, target: Target
-) -> tuple[Request, list[Loss]]:
-    """Return `request` without content that only another provider, model or API accepts."""
+    request: Request, codec: RequestEncoder, target: Target, *, defers: bool
+) -> tuple[Request, list[Loss], set[type[Part]]]:
+    """Return `request` without content that only another provider, model or API accepts.
+
+    `defers` is True if a tool is deferred. The third value has the types of all parts that the
+    request has now, and maybe others.
+    """
     same_api = codec.name == request.origin
-    request, losses = own_files(request, codec.name, files=target.files, provider=target.provider)
-    if target.provider:
+    traits = traits_of(request.turns)
+    turns, losses = request.turns, list[Loss]()
+    if traits.files:
+        files, provider = target.files, target.provider
+        request, losses = own_files(request, codec.name, files=files, provider=provider)
+    if traits.sealed and target.provider:
         maker = maker_name(codec.name, target.provider, target.model)
         signed_only = codec.rules.signed_thoughts
         request, lost = own_seals(request, maker, signed_only=signed_only)
         losses += lost
-    if request.tools:
+    if defers:
         request, lost = offer_deferred(request, same_api=same_api, defers=codec.rules.defers)
         losses += lost
     if same_api:
-        return request, losses
+        return request, losses, traits.kinds
+    own = traits.own if request.turns is turns else traits_of(request.turns).own
+    if own or request.system or request.tools or "namespaces" in request.extra:
+        request, lost = _without_own(request, own, codec, target)
+        losses += lost
+    return request, losses, traits.kinds
+
+
+def _without_own(
+    request: Request, own: Sequence[Turn], codec: RequestEncoder, target: Target
+) -> tuple[Request, list[Loss]]:
+    """Return `request` without what only its own API has; `own` are the turns with such fields."""
     quirks = target.quirks
     marks = quirks.get("cache_breakpoints") or quirks.get("cache_control")
     known = codec.rules.cache_marks or bool(marks)
-    request, lost = without_own_fields(request, codec.name, marks=known)
-    system = strip_volatile(request.system)
-    if system is not request.system:
+    request, lost = without_own_fields(request, codec.name, own, marks=known)
+    if request.system and (system := strip_volatile(request.system)) is not request.system:
         request = msgspec.structs.replace(request, system=system)
-    return request, losses + lost
+    return request, lost
 
 
 _Stages: TypeAlias = list[Stage[ev.Event, ev.Event]]
@@ -333,7 +362,7 @@ def _reader_stage(
     """Return the stage that reads calls and thoughts from the text; None if nothing reads it."""
     if context.dialect == "off" and ready.reader is None:
         return None
-    stage: ThoughtGate | DialectStage = ThoughtGate(ids)
+    stage: ThoughtGate | DialectStage
     if ready.tools:
         stage = DialectStage(
             ready.tools,
@@ -342,6 +371,8 @@ def _reader_stage(
             ids=ids,
             ignored=ready.ignored,
         )
+    else:
+        stage = ThoughtGate(ids)
     stage.rescue = lambda problem: rescue(problem, context)
     return stage
 

@@ -34,6 +34,26 @@ def test_a_name_that_begins_with_a_digit_gets_a_letter_where_one_is_wanted():
     assert legal_name("7zip", GEMINI).startswith("t_7zip_")
 
 
+CALLED = (Turn("assistant", (Call("a", LONG),)), Turn("user", (Result("a", ()),)))
+FOUND = (Turn("assistant", (Call("a", "f"),)), Turn("user", (Result("a", (Reference(LONG),)),)))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Request("m", CALLED),
+        Request("m", FOUND),
+        Request("m", (Turn("user", (Reference(LONG),)),)),
+        Request("m", tools=(Tool(LONG),)),
+        Request("m", tools=(Tool("f"),), tool_choice=ToolChoice("auto", (LONG,))),
+        Request("m", CALLED, tools=(Tool("f"),)),
+        Request("m", (Turn("user", (Reference(LONG),)),), tools=(Tool("f"),)),
+    ],
+)
+def test_a_name_is_replaced_wherever_it_stands_alone(asked):
+    assert prepare(asked, CHAT).names == {legal_name(LONG, CHAT): LONG}
+
+
 def test_tools_choice_calls_results_and_references_are_renamed_alike():
     request = Request(
         "m",

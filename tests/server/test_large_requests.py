@@ -10,8 +10,9 @@ from tests.server.test_messages import body, post
 from tests.waiting import until
 
 from toolbridge.core import json as json_functions
-from toolbridge.routing import loop_turns, sources, translated
-from toolbridge.server import api_endpoint
+from toolbridge.routing import loop_turns, sources
+from toolbridge.routing.translated import TranslatedRequest
+from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.http_protocol import HttpConnection
 from toolbridge.server.streaming import StreamReply
 
@@ -41,9 +42,12 @@ class Turns:
 @pytest.fixture
 def turns(monkeypatch):
     turns = Turns()
-    reading = api_endpoint.ApiEndpoint.reading
-    monkeypatch.setattr(api_endpoint.ApiEndpoint, "reading", turns.noting("decode", reading))
-    monkeypatch.setattr(translated, "_planned", turns.noting("plan", translated._planned))
+    for owner, name, step in (
+        (ApiEndpoint, "read", "decode"),
+        (ApiEndpoint, "reading", "decode"),
+        (TranslatedRequest, "preparing", "plan"),
+    ):
+        monkeypatch.setattr(owner, name, turns.noting(step, getattr(owner, name)))
     dump = json_functions.dump_bytes
     monkeypatch.setattr(sources, "dump_bytes", turns.noting("send", dump))
     return turns

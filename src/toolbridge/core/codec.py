@@ -19,7 +19,7 @@ from toolbridge.core.server_tools import ServerTool
 from toolbridge.core.stage import Stage
 
 
-class Rules(msgspec.Struct, frozen=True):
+class Rules(msgspec.Struct, frozen=True, cache_hash=True):
     """The rules of an API for the history of a request; `history.prepare` enforces them."""
 
     id_pattern: str = r".+"

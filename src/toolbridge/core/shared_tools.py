@@ -66,6 +66,28 @@ def once_per_list(
     return call
 
 
+class ToolTraits(msgspec.Struct, frozen=True):
+    """Which kinds of tools a list has, so that passes for the others are left out."""
+
+    hosted: bool
+    """Whether a tool is run by the provider of its API."""
+    deferred: bool
+    """Whether a tool may be called only after a search has found it."""
+
+
+@once_per_list
+def tool_traits(tools: tuple[Tool, ...]) -> ToolTraits:
+    """Return the traits of a list of tools."""
+    return ToolTraits(
+        hosted=any(tool.hosted is not None for tool in tools),
+        deferred=any(tool.deferred for tool in tools),
+    )
+
+
+NO_TRAITS = ToolTraits(hosted=False, deferred=False)
+"""The traits of a request without tools."""
+
+
 def decoded_once(
     decode: Callable[[Sequence[msgspec.Raw]], Sequence[Tool]],
 ) -> Callable[[Sequence[msgspec.Raw] | None], tuple[Tool, ...]]:

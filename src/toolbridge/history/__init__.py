@@ -7,6 +7,7 @@ of this package in order; each module names the rule it satisfies. A valid conve
 unchanged and equal input gives equal output, because model servers cache prompts by their prefix.
 """
 
+from collections.abc import Sequence
 from operator import is_
 from typing import Literal
 
@@ -17,6 +18,7 @@ from toolbridge.core.messages import (
     Call,
     Foreign,
     Loss,
+    Part,
     Reference,
     Request,
     Result,
@@ -28,12 +30,12 @@ from toolbridge.history import roles
 from toolbridge.history.call_links import link
 from toolbridge.history.empty import without_empty_text
 from toolbridge.history.ids import legal_ids
-from toolbridge.history.names import legal_names
+from toolbridge.history.names import legal_names, names_fit
 from toolbridge.history.own_fields import with_readable_parts
 from toolbridge.history.pairing import settle
-from toolbridge.history.part_kinds import kinds_of
 from toolbridge.history.past_calls import Heal, PastCalls, heal_past_calls
 from toolbridge.history.sequence import one_at_a_time
+from toolbridge.history.traits import traits_of
 
 __all__ = ["Heal", "Prepared", "prepare"]
 
@@ -55,24 +57,26 @@ def prepare(
     sequential: bool = False,
     heal: Heal | None = None,
     same_api: bool = False,
+    kinds: set[type[Part]] | None = None,
 ) -> Steps[Prepared]:
     """Return `request` as its target accepts it.
 
     `sequential` splits parallel calls into one call per turn. `heal` corrects the arguments of past
     calls; without it they stay as the model wrote them. With `same_api`, results keep the client's
-    order and messages of the same role stay separate.
+    order and messages of the same role stay separate. `kinds` are the types of the parts, where they
+    are known; types that no part has do no harm.
     """
     losses: list[Loss] = []
     pause = (None,) if len(request.turns) >= EVERY else ()
-    kinds = kinds_of(request.turns)
+    kinds = traits_of(request.turns).kinds if kinds is None else kinds
     if not same_api and Foreign in kinds:
         request = with_readable_parts(request)
-    turns, system = list(request.turns), request.system
+    turns: Sequence[Turn] = request.turns
+    system = request.system
     has_calls = not kinds.isdisjoint(_CALLS)
     if has_calls:
-        order: Literal["calls", "client", "loose"] = "client" if same_api else "calls"
-        if not rules.pairs:
-            order = "loose"
+        kept: Literal["calls", "client"] = "client" if same_api else "calls"
+        order: Literal["calls", "client", "loose"] = kept if rules.pairs else "loose"
         links = link(turns)
         yield from pause
         past = heal_past_calls(request, links, heal, losses) if heal else PastCalls()
@@ -88,13 +92,16 @@ def prepare(
     if rules.alternate:
         # Anthropic merges consecutive messages of one role itself, so its clients may send them.
         turns = roles.begin_with_user(turns if same_api else roles.merge(turns))
-    turns = roles.finish(turns, request.turns, rules, losses)
+    if not turns or turns[-1].role == "assistant":
+        turns = roles.finish(turns, request.turns, rules, losses)
     yield from pause
     if has_calls:
         turns = legal_ids(turns, rules)
         yield from pause
-    request = _with_turns(request, tuple(turns), system)
-    if not (request.tools or request.tool_choice.names or has_calls or Reference in kinds):
+    if turns is not request.turns or system is not request.system:
+        request = _with_turns(request, tuple(turns), system)
+    named = has_calls or bool(request.tool_choice.names) or Reference in kinds
+    if not named and (not request.tools or names_fit(request.tools, rules)):
         return Prepared(request, tuple(losses), {})
     legal, names = legal_names(request, rules)
     return Prepared(legal, tuple(losses), names)

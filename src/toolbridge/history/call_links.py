@@ -5,14 +5,15 @@ answer, so an id can occur several times in one conversation.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
 
-from toolbridge.core.messages import Call, Part, Result, Turn
+from toolbridge.core.messages import Call, Result, Turn
 from toolbridge.history.ids import fresh_id
 
+_LINKED = (Call, Result)
 PartIndex: TypeAlias = tuple[int, int]
 """The index of a turn in the client's request, and of a part in that turn."""
 
@@ -40,7 +41,7 @@ def link(turns: Sequence[Turn]) -> CallLinks:
     links = CallLinks({}, {}, {}, {}, {})
     waiting: dict[str, list[tuple[int, deque[PartIndex]]]] = {}
     seen: dict[str, int] = {}
-    for position, answer, part in _walk(turns):
+    for position, answer, part in _calls_and_results(turns):
         if isinstance(part, Call):
             links.calls[position] = part
             seen[part.id] = seen.get(part.id, 0) + 1
@@ -50,7 +51,7 @@ def link(turns: Sequence[Turn]) -> CallLinks:
             if not groups or groups[-1][0] != answer:
                 groups.append((answer, deque()))
             groups[-1][1].append(position)
-        elif isinstance(part, Result) and waiting.get(part.call_id):
+        elif waiting.get(part.call_id):
             call = _take_first(waiting[part.call_id])
             links.results[position] = part
             links.result_of[call] = position
@@ -58,14 +59,17 @@ def link(turns: Sequence[Turn]) -> CallLinks:
     return links
 
 
-def _walk(turns: Sequence[Turn]) -> Iterator[tuple[PartIndex, int, Part]]:
-    """Yield each part with its index and the number of its group of consecutive same-role turns."""
+def _calls_and_results(turns: Sequence[Turn]) -> list[tuple[PartIndex, int, Call | Result]]:
+    """Return each with its index and the number of its group of consecutive same-role turns."""
+    found: list[tuple[PartIndex, int, Call | Result]] = []
     group = 0
     for number, turn in enumerate(turns):
         if number and turn.role != turns[number - 1].role:
             group += 1
         for index, part in enumerate(turn.content):
-            yield (number, index), group, part
+            if isinstance(part, _LINKED):
+                found.append(((number, index), group, part))
+    return found
 
 
 def _take_first(groups: list[tuple[int, deque[PartIndex]]]) -> PartIndex:

@@ -20,7 +20,6 @@ from toolbridge.core.messages import (
     Text,
     Turn,
 )
-from toolbridge.history.part_kinds import kinds_of
 
 HOMES = {
     "anthropic": "anthropic",
@@ -29,7 +28,6 @@ HOMES = {
     "gemini": "google",
 }
 """The vendor that stores the files of each API."""
-_HOLDERS = frozenset({Image, Document, Foreign, Result})
 _GOOGLE = ("gs://", "https://generativelanguage.googleapis.com/")
 
 
@@ -43,8 +41,6 @@ def own_files(
     home = HOMES.get(request.origin, "")
     # A request that the library built has no origin: its file ids are those of the target.
     if not home or home == (HOMES.get(api) if files is None else files):
-        return request, []
-    if kinds_of(request.turns).isdisjoint(_HOLDERS) or not any(map(_holds_file, request.turns)):
         return request, []
     notes = _Notes(home, provider)
     turns = tuple(notes.turn(turn) for turn in request.turns)
@@ -82,7 +78,8 @@ class _Notes:
         return Text(f"[{label} is not available: it is kept by another provider]")
 
 
-def _holds_file(turn: Turn) -> bool:
+def holds_file(turn: Turn) -> bool:
+    """Return whether a part of `turn` is a file that a vendor stores."""
     for part in turn.content:
         inside = part.content if isinstance(part, Result) else (part,)
         for one in inside:

@@ -9,12 +9,16 @@ the next answer has ids of its own.
 import re
 from base64 import b32encode
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
+from operator import eq
 
 from msgspec.structs import replace
 
 from toolbridge.core.codec import Rules
 from toolbridge.core.messages import Call, Part, Result, Turn
+
+_PAIRED = (Call, Result)
 
 
 def legal_ids(turns: Sequence[Turn], rules: Rules) -> list[Turn]:
@@ -22,11 +26,11 @@ def legal_ids(turns: Sequence[Turn], rules: Rules) -> list[Turn]:
     legal: dict[str, str] = {}
     for turn in turns:
         for part in turn.content:
-            if isinstance(part, Call | Result):
+            if isinstance(part, _PAIRED):
                 id = part.id if isinstance(part, Call) else part.call_id
                 if id not in legal:
                     legal[id] = legal_id(id, rules)
-    if all(id == own for id, own in legal.items()):
+    if all(map(eq, legal, legal.values())):
         return list(turns)
     return [replace(turn, content=tuple(_part(p, legal) for p in turn.content)) for turn in turns]
 
@@ -56,7 +60,13 @@ def fresh_id(id: str, occurrence: int) -> str:
 
 def _fits(id: str, rules: Rules) -> bool:
     short_enough = not rules.id_length or len(id) <= rules.id_length
-    return short_enough and re.fullmatch(rules.id_pattern, id) is not None
+    return short_enough and compiled(rules.id_pattern).fullmatch(id) is not None
+
+
+@lru_cache(maxsize=64)
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Return a pattern of `Rules`, compiled."""
+    return re.compile(pattern)
 
 
 def _digits(id: str) -> str:

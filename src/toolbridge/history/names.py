@@ -6,7 +6,6 @@ in six digits of its hash, so that two long names with the same beginning stay d
 """
 
 import re
-from collections.abc import Iterable
 from hashlib import blake2b
 
 from msgspec.structs import replace
@@ -23,15 +22,15 @@ from toolbridge.core.messages import (
     Turn,
 )
 from toolbridge.core.shared_tools import once_per_list
+from toolbridge.history.ids import compiled
 
 
 def legal_names(request: Request, rules: Rules) -> tuple[Request, dict[str, str]]:
     """Return the request with valid names, and the client's name by each new name."""
-    if _fit_all(request.tools, rules.name_pattern, rules.name_length) and all(
-        _fits(name, rules) for name in _used_names(request)
-    ):
+    used = _used_names(request)
+    if names_fit(request.tools, rules) and all(_fits(name, rules) for name in used):
         return request, {}
-    names = {*_used_names(request), *_declared_names(request.tools)}
+    names = {*used, *_declared_names(request.tools)}
     legal: dict[str, str] = {}
     for name in sorted(names):
         if not _fits(name, rules):
@@ -66,7 +65,7 @@ def _unused(name: str, rules: Rules, taken: set[str]) -> str:
 
 def _fits(name: str, rules: Rules) -> bool:
     short_enough = not rules.name_length or len(name) <= rules.name_length
-    return short_enough and re.fullmatch(rules.name_pattern, name) is not None
+    return short_enough and compiled(rules.name_pattern).fullmatch(name) is not None
 
 
 @once_per_list
@@ -76,26 +75,28 @@ def _declared_names(tools: tuple[Tool, ...]) -> frozenset[str]:
 
 
 @once_per_list
-def _fit_all(tools: tuple[Tool, ...], pattern: str, length: int) -> bool:
-    rules = Rules(name_pattern=pattern, name_length=length)
+def names_fit(tools: tuple[Tool, ...], rules: Rules) -> bool:
+    """Return whether the rules allow the names of all tools."""
     return all(_fits(name, rules) for name in _declared_names(tools))
 
 
 def _used_names(request: Request) -> set[str]:
     """Return the names in the choice of a tool and in the conversation."""
-    return set(_names(request))
-
-
-def _names(request: Request) -> Iterable[str]:
-    yield from request.tool_choice.names
+    used = {*request.tool_choice.names}
     for turn in request.turns:
         for part in turn.content:
-            if isinstance(part, Call | Reference):
-                yield part.name
+            if isinstance(part, _NAMED):
+                used.add(part.name)
             elif isinstance(part, Result):
                 if part.name:  # empty for a result without a call
-                    yield part.name
-                yield from (p.name for p in part.content if isinstance(p, Reference))
+                    used.add(part.name)
+                for inner in part.content:
+                    if isinstance(inner, Reference):
+                        used.add(inner.name)
+    return used
+
+
+_NAMED = (Call, Reference)
 
 
 def _tool(tool: Tool, legal: dict[str, str]) -> Tool:

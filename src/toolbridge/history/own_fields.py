@@ -5,7 +5,7 @@ OpenAI's `name`, are kept in a part of kind `message`. They return to the same A
 API this module removes them and reports each as a loss.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -28,15 +28,18 @@ _MINOR = frozenset(
 _CACHE = {"anthropic": "cache_control"}
 
 
-def without_own_fields(request: Request, api: str, *, marks: bool) -> tuple[Request, list[Loss]]:
+def without_own_fields(
+    request: Request, api: str, own: Sequence[Turn], *, marks: bool
+) -> tuple[Request, list[Loss]]:
     """Return `request` without the fields of its own API, and the losses.
 
-    `marks` is True if the target accepts cache breakpoints.
+    `own` are the turns of `request` that `has_own_fields` selects. `marks` is True if the target
+    accepts cache breakpoints.
     """
     around = (
         _own_fields(request.system) if request.system else _NOTHING,
         _of_tools(request.tools) if request.tools else _NOTHING,
-        _own_fields(_parts(request)),
+        _own_fields(_parts(own)) if own else _NOTHING,
     )
     if around == _ALL_CLEAN and "namespaces" not in request.extra:
         return request, []
@@ -97,9 +100,14 @@ def _paths(source: Origin) -> tuple[str, ...]:
     return (*(f"{source.path}.{name}" for name in source.unknown), *source.around)
 
 
-def _parts(request: Request) -> list[Part | Tool | Turn]:
-    found: list[Part | Tool | Turn] = [*request.turns]
-    for turn in request.turns:
+def has_own_fields(turn: Turn) -> bool:
+    """Return whether a turn has something that `without_own_fields` removes or reports."""
+    return _own_fields(_parts((turn,))) is not _NOTHING
+
+
+def _parts(turns: Sequence[Turn]) -> list[Part | Tool | Turn]:
+    found: list[Part | Tool | Turn] = [*turns]
+    for turn in turns:
         found += turn.content
         if Result in map(type, turn.content):
             for part in turn.content:

@@ -60,8 +60,8 @@ class _Settling:
         settled: list[Turn] = []
         pending: list[Part] = []  # results of calls in the last settled turn
         for number, turn in enumerate(self._turns):
-            parts = self._parts(number)
-            others, results = self._without_results(parts), self._results_of(parts, order)
+            others, calls = self._split(number)
+            results = self._results_of(calls, order) if calls else []
             if pending and turn.role == "assistant":
                 # Consecutive assistant turns with calls become one turn, followed by all results.
                 settled[-1] = replace(settled[-1], content=settled[-1].content + others)
@@ -88,21 +88,25 @@ class _Settling:
             kept.append((position, self._call(position, part) if isinstance(part, Call) else part))
         return kept
 
-    def _without_results(self, parts: list[tuple[PartIndex, Part]]) -> tuple[Part, ...]:
-        """Return the content of a turn without results; a result without a call becomes text."""
-        others: list[Part] = []
-        for position, part in parts:
-            if not isinstance(part, Result):
-                others.append(part)
-            elif position not in self._links.call_of:
-                self._lose(position, "a result without its call is sent as text")
-                others += _as_user_content(part)
-        return tuple(others)
+    def _split(self, number: int) -> tuple[tuple[Part, ...], list[tuple[PartIndex, Call]]]:
+        """Return the content of a turn without results, and its calls.
 
-    def _results_of(self, parts: list[tuple[PartIndex, Part]], order: str) -> list[Part]:
-        calls = [(position, part) for position, part in parts if isinstance(part, Call)]
-        if not calls:
-            return []
+        A result without a call becomes text.
+        """
+        others: list[Part] = []
+        calls: list[tuple[PartIndex, Call]] = []
+        for position, part in self._parts(number):
+            if isinstance(part, Call):
+                calls.append((position, part))
+            elif isinstance(part, Result):
+                if position not in self._links.call_of:
+                    self._lose(position, "a result without its call is sent as text")
+                    others += _as_user_content(part)
+                continue
+            others.append(part)
+        return tuple(others), calls
+
+    def _results_of(self, calls: list[tuple[PartIndex, Call]], order: str) -> list[Part]:
         if order == "client":
             # Clients send parallel results as they finish; APIs that pair by id accept any order.
             last = (len(self._turns), 0)

@@ -59,7 +59,7 @@ def _joined(run: list[Turn]) -> Turn:
     return Turn(run[0].role, tuple(part for turn in run for part in turn.content))
 
 
-def begin_with_user(turns: list[Turn]) -> list[Turn]:
+def begin_with_user(turns: Sequence[Turn]) -> Sequence[Turn]:
     """Return `turns` with a user turn first: a full stop is added before an assistant turn."""
     first = next((n for n, turn in enumerate(turns) if turn.role != "system"), None)
     if first is None or turns[first].role == "user":
@@ -68,8 +68,8 @@ def begin_with_user(turns: list[Turn]) -> list[Turn]:
 
 
 def finish(
-    turns: list[Turn], original: Sequence[Turn], rules: Rules, losses: list[Loss]
-) -> list[Turn]:
+    turns: Sequence[Turn], original: Sequence[Turn], rules: Rules, losses: list[Loss]
+) -> Sequence[Turn]:
     """Return `turns` with an end that the target accepts."""
     if not original:
         return turns

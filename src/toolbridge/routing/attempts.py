@@ -20,7 +20,6 @@ from toolbridge.core.errors import TimedOut, ToolbridgeError, Truncated, error_o
 from toolbridge.core.fold import Fold, collect, without_cut_calls
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Message, Problem
-from toolbridge.history.seals import maker_name
 from toolbridge.policy.answer_stages import AnswerStages
 from toolbridge.policy.rescue import is_unparsed
 from toolbridge.policy.retry import may_retry, wait
@@ -111,8 +110,7 @@ class AnswerAttempts:
     @property
     def maker(self) -> str:
         """The provider, API and model that sign the answer's opaque tokens."""
-        route = self._request.route
-        return maker_name(route.provider_config.api, route.provider, route.target.model)
+        return self._request.route.maker
 
     @property
     def aborts(self) -> bool:
@@ -205,7 +203,9 @@ class AnswerAttempts:
         request = self._request
         again = request.retries_empty and request.route.retries and self.attempts == 1
         source = request.source(Ids(self._seed))
-        limits = AttemptLimits.of(request)
+        config = request.route.provider_config
+        has_limits = config.first_byte_timeout or config.total_timeout
+        limits = AttemptLimits.of(request) if has_limits else None
         attempt = _Attempt(source, request.stages(self._seed), bare=not again, limits=limits)
         self._current = attempt
         return attempt

@@ -60,8 +60,9 @@ class AnswerChain:
         self._insists = False
         self._exceeded = 0
         """The largest context window that the request has exceeded."""
-        self._route: Route | None = None
-        self._attempts: OpenedAnswer | None = None
+        self.route: Route
+        """The route that answers; set by `prepare`, as `attempts`."""
+        self.attempts: OpenedAnswer
         self._reopened = False
         self.tried: list[TriedAddress] = []
         """The addresses that did not answer, in order."""
@@ -71,19 +72,6 @@ class AnswerChain:
         """Called for each address before it is tried."""
         self._beyond: BudgetExceeded | PriceUnknown | None = None
         """Why the caller's key may not use the first of the addresses that it may not use."""
-
-    @property
-    def route(self) -> Route:
-        """The route that answers, after `prepare`."""
-        if self._route is None:
-            raise RuntimeError("the chain is not prepared")
-        return self._route
-
-    @property
-    def attempts(self) -> OpenedAnswer:
-        if self._attempts is None:
-            raise RuntimeError("the chain is not prepared")
-        return self._attempts
 
     @property
     def maker(self) -> str:
@@ -97,8 +85,8 @@ class AnswerChain:
 
     def push_to(self, sink: BatchSink | None) -> None:
         """Pass the answer to `sink` after its first content, as far as it can be pushed."""
-        if sink is not None and isinstance(self._attempts, AnswerAttempts):
-            self._attempts.push_to(sink)
+        if sink is not None and isinstance(self.attempts, AnswerAttempts):
+            self.attempts.push_to(sink)
 
     async def prepare(self) -> None:
         """Prepare the request for the first address that can be used; raise without one."""
@@ -190,7 +178,7 @@ class AnswerChain:
             except ToolbridgeError as error:
                 self._fail(address, ProviderConfig(), error)
                 continue
-            if not has_larger_window(route.target.window, self._exceeded):
+            if self._exceeded and not has_larger_window(route.target.window, self._exceeded):
                 self._pass_over(address, "its context window is not larger")
                 continue
             try:
@@ -232,7 +220,7 @@ class AnswerChain:
         if self.reserve is not None:
             await self.reserve(route)
         attempts.has_next = bool(self._left or self._passed_over)
-        self._route, self._attempts = route, attempts
+        self.route, self.attempts = route, attempts
 
     def _pass_over(self, address: str, why: str) -> None:
         self.tried.append(TriedAddress(address, Problem("overloaded", ""), why))

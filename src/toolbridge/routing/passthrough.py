@@ -151,12 +151,13 @@ class PassthroughRequest:
     def _corrected(self) -> bytes:
         """Return the body with the known corrections, and report them."""
         body = self._request.body
-        if self._corrections is None or self._corrections.is_empty:
+        known = self._corrections
+        if known is None or not (known.active or known.losses):
             return body
         given = maybe_object(body)
         if given is None:
             return body
-        corrected, losses = self._corrections.apply(given)
+        corrected, losses = known.apply(given)
         if losses:
             self._losses = losses
             self._client.losses(losses)

@@ -13,7 +13,7 @@ import msgspec
 from toolbridge.core import events as ev
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Problem
-from toolbridge.policy.corrections import CorrectedBody, Correction, apply, field_of, loss_of
+from toolbridge.policy.corrections import Correction, apply, field_of, loss_of
 from toolbridge.policy.rejection_rules import find_corrections
 from toolbridge.routing.learned_corrections import LearnedCorrections
 from toolbridge.routing.providers import quirks_of_host
@@ -31,22 +31,23 @@ class RequestCorrections:
 
     def __init__(self, learned: LearnedCorrections, route: Route) -> None:
         self._learned = learned
-        self._found: list[tuple[Route, tuple[Correction, ...]]] = []
+        self.found: list[tuple[Route, tuple[Correction, ...]]] = []
         """Corrections that the provider has not confirmed yet, with their routes."""
         self._problem: Problem | None = None
         """The rejection before, for which the last of them was found."""
         self._count = 0
-        self._losses: tuple[Loss, ...] = ()
+        self.losses: tuple[Loss, ...] = ()
+        """The report of another API."""
         self._before: _Rejected | None = None
         self.route = route
         """The route that the request is sent to; it has another API if the model needs that."""
-        self._active: list[Correction] = []
-        self._begin(route)
+        self.active = [*learned.of(route)]
+        """The corrections of the body. Without them and `losses`, the request is sent as it is."""
+        if self.active:
+            self._change_api_if_learned()
 
-    def _begin(self, route: Route) -> None:
-        self.route = route
-        self._active = list(self._learned.of(route))
-        for correction in self._active:
+    def _change_api_if_learned(self) -> None:
+        for correction in self.active:
             if correction.kind == "api":
                 self._change_api(correction)
                 return
@@ -57,25 +58,22 @@ class RequestCorrections:
             f"{self.route.address} needs {api}; the request was sent with it (set api = {api!r} "
             f"under [providers.{self.route.provider}])"
         )
-        self._losses = (Loss("api", why),)
-        self._begin(_with_api(self.route, api))
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the request is sent as it is."""
-        return not self._active and not self._losses
+        self.losses = (Loss("api", why),)
+        self.route = _with_api(self.route, api)
+        self.active = [*self._learned.of(self.route)]
+        self._change_api_if_learned()
 
     @property
     def known(self) -> tuple[Loss, ...]:
         """The reports of all corrections for the model, also of those that no request needs now."""
-        return self._losses + tuple(loss_of(one, self.route.address) for one in self._active)
+        return self.losses + tuple(loss_of(one, self.route.address) for one in self.active)
 
-    def apply(self, body: JsonObject) -> CorrectedBody:
+    def apply(self, body: JsonObject) -> tuple[JsonObject, tuple[Loss, ...]]:
         """Return `body` with the corrections, and the losses that report them."""
-        if not self._active or self.route.is_demo or self.route.is_node:
-            return CorrectedBody(body, self._losses)
-        done = apply(body, self._active, self.route.provider_config.api, self.route.address)
-        return CorrectedBody(done.body, self._losses + done.losses)
+        if not self.active or self.route.is_demo or self.route.is_node:
+            return body, self.losses
+        done = apply(body, self.active, self.route.provider_config.api, self.route.address)
+        return done.body, self.losses + done.losses
 
     def find(self, problem: Problem, body: JsonObject) -> bool:
         """Find the correction for a rejection of `body`; return whether there is a new one."""
@@ -92,15 +90,15 @@ class RequestCorrections:
             return False
         self._count += 1
         self._problem = problem
-        self._found.append((self.route, found))
-        self._active += found
+        self.found.append((self.route, found))
+        self.active += found
         if found[0].kind == "api":
-            self._before = _Rejected(self.route, tuple(self._active), problem, body)
+            self._before = _Rejected(self.route, tuple(self.active), problem, body)
             self._change_api(found[0])
         return True
 
     def _new(self, problem: Problem, body: JsonObject) -> tuple[Correction, ...]:
-        return find_corrections(problem, body, self.route.provider_config.api, self._active)
+        return find_corrections(problem, body, self.route.provider_config.api, self.active)
 
     def _names_another(self, found: tuple[Correction, ...], body: JsonObject) -> bool:
         """Return whether a rejection is about other fields than the one before it.
@@ -108,9 +106,9 @@ class RequestCorrections:
         A text that names several fields may come again unchanged, and then the correction of the
         first has not helped.
         """
-        if not self._found or self._problem is None or self._new(self._problem, body) == found:
+        if not self.found or self._problem is None or self._new(self._problem, body) == found:
             return False
-        before = {field_of(correction) for correction in self._found[-1][1]}
+        before = {field_of(correction) for correction in self.found[-1][1]}
         return before.isdisjoint(map(field_of, found))
 
     def _keep_confirmed(self) -> None:
@@ -118,29 +116,29 @@ class RequestCorrections:
 
         Another API is remembered only when it has answered: until then the provider may lack it.
         """
-        for route, corrections in self._found:
+        for route, corrections in self.found:
             if corrections[0].kind != "api":
                 self._learned.add(route, corrections)
-        self._found = [(route, found) for route, found in self._found if found[0].kind == "api"]
+        self.found = [(route, found) for route, found in self.found if found[0].kind == "api"]
 
     def _back(self, before: "_Rejected") -> tuple[Correction, ...]:
         """Return to the API before; the provider does not have the other one."""
         self._before = None
-        self._losses = ()
-        self._found = [(route, found) for route, found in self._found if found[0].kind != "api"]
+        self.losses = ()
+        self.found = [(route, found) for route, found in self.found if found[0].kind != "api"]
         self.route = before.route
-        self._active = list(before.active)
+        self.active = list(before.active)
         return self._new(before.problem, before.body)
 
     def confirming(self, source: Source) -> Source:
         """Return `source`; if it is accepted, the new corrections are remembered."""
-        return _ConfirmingSource(source, self) if self._found else source
+        return _ConfirmingSource(source, self) if self.found else source
 
     def accepted(self) -> None:
         """Remember the new corrections: the provider has accepted the request."""
-        for route, corrections in self._found:
+        for route, corrections in self.found:
             self._learned.add(route, corrections)
-        self._found.clear()
+        self.found.clear()
 
 
 class _Rejected(NamedTuple):

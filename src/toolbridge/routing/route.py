@@ -6,14 +6,16 @@ from functools import cached_property
 import msgspec
 
 from toolbridge import codecs
-from toolbridge.config import ModelConfig, ProviderConfig
+from toolbridge.config import ModelConfig, ProviderConfig, ToolModeSetting
 from toolbridge.core.codec import RequestEncoder, Target, TargetCodec
 from toolbridge.core.messages import Request
+from toolbridge.history.seals import maker_name
 from toolbridge.policy.api_choice import accepts_in
 from toolbridge.policy.model_facts import JoinedFacts
+from toolbridge.policy.tool_modes import Constraint, ToolSupport
 from toolbridge.routing.capabilities import shown_window, target_of
 from toolbridge.routing.nodes import NODE, NodeRequestEncoder
-from toolbridge.routing.providers import DEMO
+from toolbridge.routing.providers import DEMO, OLLAMA
 from toolbridge.upstream.cloud_endpoint import CloudEndpoint
 from toolbridge.upstream.hosts import hostname, is_loopback
 
@@ -67,6 +69,44 @@ class Route(msgspec.Struct, frozen=True, dict=True):
     def shown_window(self) -> int:
         """The context window that is shown to clients; 0 if it is unknown."""
         return shown_window(self.provider_config, self.facts)
+
+    # Each value below follows from the fields alone and is needed by every request to the route.
+
+    @cached_property
+    def maker(self) -> str:
+        """The provider, API and model that sign the opaque tokens of an answer."""
+        return maker_name(self.provider_config.api, self.provider, self.target.model)
+
+    @cached_property
+    def tool_mode(self) -> ToolModeSetting:
+        """The setting `tool_mode` of the model, else that of its provider."""
+        return self.settings.tool_mode or self.provider_config.tool_mode
+
+    @cached_property
+    def tool_support(self) -> ToolSupport:
+        """What the provider and the model can do with tools."""
+        # Ollama, docs/api: `/api/chat` has no tool choice. Others that cannot force a call have a quirk.
+        quirk = self.target.quirks.get("tool_choice_required", True)
+        ignores = self.provider_config.api == OLLAMA or quirk is False
+        return ToolSupport(
+            native=self.target.can("tools"),
+            # A constraint that is only assumed is no reason to give up the native tools.
+            binds=not (ignores and self.provider_config.constraint),
+            constraint=self.constraint,
+        )
+
+    @cached_property
+    def tags_calls(self) -> bool:
+        """Whether the provider is said to constrain the calls in a text and leave the text free."""
+        return bool(self.target.quirks.get("structural_tags"))
+
+    @cached_property
+    def constraint(self) -> Constraint:
+        """How the provider constrains an answer: its setting, else what its API has."""
+        if self.provider_config.constraint is not None:
+            return self.provider_config.constraint
+        has_none = self.is_node or self.is_demo
+        return "" if has_none or self.target.quirks.get("json_schema") is False else "json_schema"
 
     @cached_property
     def codec(self) -> TargetCodec:

@@ -33,7 +33,7 @@ from toolbridge.routing.providers import config_for, is_first_party
 from toolbridge.routing.route import Route
 from toolbridge.routing.rules import RuleRoutes
 from toolbridge.routing.sources import ProviderConnections
-from toolbridge.routing.tool_modes import ToolModes, constraint_of
+from toolbridge.routing.tool_modes import ToolModes
 from toolbridge.routing.translated import ClientSide, OnLosses, TranslatedRequest, ignore_losses
 from toolbridge.translate import RequestOptions
 from toolbridge.upstream.http import Upstream
@@ -42,10 +42,14 @@ if TYPE_CHECKING:
     from toolbridge.routing.image_describer import ImageDescriber
     from toolbridge.routing.server_slots import ServerSlots, SlotPin
 
+Counting: TypeAlias = Literal["auto", "words4", "chars4"]
+"""The values of the setting `counting`."""
 Accuracy: TypeAlias = Literal["exact", "calibrated", "estimated", "words4", "chars4"]
 """The values of the header `x-toolbridge-token-count`."""
 _FAMILIES = {"anthropic": "anthropic", "gemini": "gemini", "openai_responses": "openai"}
 """API → tokenizer family. OpenAI chat is not listed: most of its servers run other models."""
+_MOST_COUNTED = 1000
+"""Addresses whose settings for counting are kept: clients may name any number of models."""
 SENTINEL_DIALECT = frozenset({"toolforge_sentinel"})
 """The dialect of our sentinels; a structured stream parses these itself, in `structured/`."""
 
@@ -83,6 +87,8 @@ class Router:
         self._slots: ServerSlots | None = None
         self.calibration = Calibration()
         self._provider_counts = ProviderCounts(upstream)
+        self._counting: dict[str, tuple[Counting, str]] = {}
+        """Address → how the tokens of its requests are counted (`_count_settings`)."""
         self.pause: Pause = asyncio.sleep
         """Waits before a retry."""
         self.pinned_counts: dict[str, TokenCount] = {}
@@ -96,6 +102,7 @@ class Router:
         router.rules = RuleRoutes(config.routes, router.model_routes, estimate_request)
         router._describer = router._open_describer() if config.describe_images else None  # noqa: SLF001  its own class
         router._provider_counts = ProviderCounts(self.upstream)  # noqa: SLF001
+        router._counting = {}  # noqa: SLF001
         return router
 
     def chain(
@@ -129,14 +136,21 @@ class Router:
 
     def count(self, request: Request, address: str) -> TokenCount:
         """Return the input tokens of `request` for a model, without asking its provider."""
-        provider_config = self._provider_config(address)
-        raw = estimate_request(request, family=_family(provider_config))
+        counting, family = self._counting.get(address) or self._count_settings(address)
+        raw = estimate_request(request, family=family)
         tokens, accuracy = self.calibration.apply(address, raw)
         sure = accuracy == "calibrated"
-        if provider_config.counting == "auto":
+        if counting == "auto":
             return TokenCount(tokens, raw, tokens, accuracy, sure)
-        shown = count_simply(request, provider_config.counting)
-        return TokenCount(tokens, raw, shown, provider_config.counting, sure)
+        return TokenCount(tokens, raw, count_simply(request, counting), counting, sure)
+
+    def _count_settings(self, address: str) -> tuple[Counting, str]:
+        """Return the setting `counting` and the tokenizer family of a model, and keep both."""
+        provider_config = self._provider_config(address)
+        if len(self._counting) >= _MOST_COUNTED:
+            self._counting.clear()
+        found = self._counting[address] = (provider_config.counting, _family(provider_config))
+        return found
 
     async def address(
         self, request: Request, client_headers: Mapping[str, str], key: str = ""
@@ -173,12 +187,13 @@ class Router:
         counted = self.count(request, route.address)
         # Calibration may lower an estimate, but not so far that this check never applies.
         size = max(counted.tokens, round(counted.raw * LEAST_SHARE))
-        check_window(size, route.target.window, sure=counted.sure)
+        if size > route.target.window:
+            check_window(size, route.target.window, sure=counted.sure)
         return counted
 
     def counting(self, request: Request, route: Route) -> Steps[int]:
         """Return the steps that count the tokens of a large request, before `admit`."""
-        family = _family(self._provider_config(route.address))
+        _, family = self._count_settings(route.address)
         return estimate_request.steps(request, family=family)
 
     def attempts(
@@ -195,8 +210,11 @@ class Router:
 
         `on_losses` is called with what the provider's API cannot express.
         """
+        client = client or ClientSide(losses=on_losses)
         options = self._options(request, route, tokens, attaches=attaches)
-        return self._attempts(request, route, options, client or ClientSide(losses=on_losses))
+        sendable = self._translated(request, route, options, client)
+        finish(sendable.preparing())
+        return AnswerAttempts(sendable, client.trace, self.pause)
 
     def sendable(
         self, request: Request, route: Route, tokens: int, *, attaches: bool, client: ClientSide
@@ -210,7 +228,9 @@ class Router:
     ) -> AnswerAttempts:
         """Return the attempts for a structured stream, which parses its sentinels itself."""
         options = self._options(request, route, tokens, ignored=SENTINEL_DIALECT)
-        return self._attempts(request, route, options, client)
+        sendable = self._translated(request, route, options, client)
+        finish(sendable.preparing())
+        return AnswerAttempts(sendable, client.trace, self.pause)
 
     def _options(
         self,
@@ -230,16 +250,9 @@ class Router:
             dialect=settings.dialect,
             ignored=ignored,
             tool_mode=self.tool_modes.mode(request, route),
-            constraint=constraint_of(route) if tools else "",
-            tagged_calls=bool(tools) and self.tool_modes.tags_calls(route),
+            constraint=route.constraint if tools else "",
+            tagged_calls=bool(tools) and route.tags_calls and self.tool_modes.tags_calls(route),
         )
-
-    def _attempts(
-        self, request: Request, route: Route, options: RequestOptions, client: ClientSide
-    ) -> AnswerAttempts:
-        sendable = self._translated(request, route, options, client)
-        finish(sendable.preparing())
-        return AnswerAttempts(sendable, client.trace, self.pause)
 
     def _translated(
         self, request: Request, route: Route, options: RequestOptions, client: ClientSide

@@ -10,19 +10,16 @@ from typing import Protocol
 
 import msgspec
 
-from toolbridge.config import ToolModeSetting
 from toolbridge.core.messages import Request, ToolChoice
 from toolbridge.policy.tool_modes import (
-    Constraint,
     LearnedMode,
     ModeOutcome,
     ToolMode,
-    ToolSupport,
     choose_mode,
     learn,
     offered_choice,
 )
-from toolbridge.routing.providers import DEMO, OLLAMA, is_first_party
+from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.route import Route
 
 SCOPE = "tool_modes"
@@ -69,27 +66,27 @@ class ToolModes:
 
     def mode(self, request: Request, route: Route) -> ToolMode:
         """Return the mode in which the tools of `request` reach the model of `route`, if it has any."""
-        setting = _setting(route)
+        setting = route.tool_mode
         if setting != "auto":
             return setting
         if not request.tools:
             return "native"
-        known, support = self.learned(route), support_of(route)
+        known, support = self.learned(route), route.tool_support
         if known.unbound:
             support = msgspec.structs.replace(support, constraint="")
         return choose_mode(offered_choice(request), support, known.mode)
 
     def tags_calls(self, route: Route) -> bool:
         """Whether the provider can constrain the calls that the model writes into its text."""
-        return bool(route.target.quirks.get("structural_tags")) and not self.learned(route).untagged
+        return route.tags_calls and not self.learned(route).untagged
 
     def explain(self, route: Route) -> tuple[ToolMode, str]:
         """Return the mode of the model for calls that it may make, and the reason for it."""
-        setting = _setting(route)
+        setting = route.tool_mode
         if setting != "auto":
             return setting, "set by `tool_mode`"
         known = self.learned(route)
-        mode = choose_mode(ToolChoice(), support_of(route), known.mode)
+        mode = choose_mode(ToolChoice(), route.tool_support, known.mode)
         if mode == "native":
             return mode, "it has worked" if known.worked else ""
         if not route.target.can("tools"):
@@ -98,7 +95,7 @@ class ToolModes:
 
     def learned(self, route: Route) -> LearnedMode:
         """Return what is known about the model; nothing if its template has changed."""
-        start: ToolMode = "native" if route.target.can("tools") else "prompt"
+        start: ToolMode = "native" if route.tool_support.native else "prompt"
         known = self._learned.get(route.address)
         if known is None or known.template != route.template:
             return LearnedMode(start, template=route.template)
@@ -108,7 +105,7 @@ class ToolModes:
 
     def note(self, route: Route, mode: ToolMode, outcome: ModeOutcome) -> None:
         """Learn from an answer of the model of `route` in `mode`."""
-        if _setting(route) != "auto" or is_first_party(route.provider_config):
+        if route.tool_mode != "auto" or is_first_party(route.provider_config):
             return  # the vendors' own servers enforce a tool choice; a failure is the model's choice
         before = self.learned(route)
         after = learn(before, mode, outcome)
@@ -132,29 +129,3 @@ class ToolModes:
         while (value := msgspec.json.encode(self._learned)) != written:
             await store.put(SCOPE, _KEY, value, seconds=KEPT)
             written = value
-
-
-def _setting(route: Route) -> ToolModeSetting:
-    return route.settings.tool_mode or route.provider_config.tool_mode
-
-
-def support_of(route: Route) -> ToolSupport:
-    """Return what the provider and the model of `route` can do with tools."""
-    constraint = constraint_of(route)
-    # Ollama, docs/api: `/api/chat` has no tool choice. Others that cannot force a call have a quirk.
-    quirk = route.target.quirks.get("tool_choice_required", True)
-    ignores = route.provider_config.api == OLLAMA or quirk is False
-    return ToolSupport(
-        native=route.target.can("tools"),
-        # A constraint that is only assumed is no reason to give up the native tools.
-        binds=not (ignores and route.provider_config.constraint),
-        constraint=constraint,
-    )
-
-
-def constraint_of(route: Route) -> Constraint:
-    """Return how the provider constrains an answer: its setting, else what its API has."""
-    if route.provider_config.constraint is not None:
-        return route.provider_config.constraint
-    has_none = route.is_node or route.provider_config.api == DEMO
-    return "" if has_none or route.target.quirks.get("json_schema") is False else "json_schema"

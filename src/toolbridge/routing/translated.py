@@ -112,7 +112,7 @@ class TranslatedRequest:
         self._corrections = RequestCorrections(sources.corrections, route)
         self.route = self._corrections.route
         self._sources = sources
-        self._request = _without_billing_line(request, route)
+        self._request = _without_billing_line(request, route) if request.system else request
         self._options = options
         self._heal = heal
         self._client = client
@@ -123,36 +123,32 @@ class TranslatedRequest:
         self._described: tuple[Loss, ...] | None = None
         """The losses of describing the images; None before that."""
 
-    def preparing(self) -> Steps[None]:
-        """Prepare the request for its route, before anything else is done with it."""
-        self._plan = yield from self._prepare_steps()
-
     @property
     def streams(self) -> bool:
         """Whether the provider is asked for a stream: a whole answer comes when it is complete."""
         return self._request.stream or self.route.is_node
 
     def source(self, ids: Ids) -> Source:
-        describer = self._client.describer
-        if describer is None or self._described is not None:
-            return self._source(ids)
-        if self.route.target.can("vision") or not has_images(self._request):
-            return self._source(ids)
-        return describer.source(partial(self._described_source, describer, ids))
+        describer, pin = self._client.describer, self._client.pin
+        if describer is not None and self._needs_description():
+            return describer.source(partial(self._described_source, describer, ids))
+        pinned = pin is not None and pin.field not in self._plan.outgoing.body
+        source = pin.source(partial(self._send, ids)) if pin and pinned else self._send(ids)
+        if self._corrections.found:
+            source = self._corrections.confirming(source)
+        return source if self._client.raw is None else ObservedSource(source, self._client.raw)
+
+    def _needs_description(self) -> bool:
+        if self._described is not None or self.route.target.can("vision"):
+            return False
+        return has_images(self._request)
 
     async def _described_source(self, describer: "ImageDescriber", ids: Ids) -> Source:
         self._request, self._described = await describer.describe(
             self._request, self._client.descriptions
         )
-        self._plan = self._prepare()
-        return self._source(ids)
-
-    def _source(self, ids: Ids) -> Source:
-        pin = self._client.pin
-        pinned = pin is not None and pin.field not in self._plan.outgoing.body
-        source = pin.source(partial(self._send, ids)) if pin and pinned else self._send(ids)
-        source = self._corrections.confirming(source)
-        return source if self._client.raw is None else ObservedSource(source, self._client.raw)
+        self.prepare()
+        return self.source(ids)
 
     def _send(self, ids: Ids, fields: JsonObject | None = None) -> Source:
         ready, trace = self._plan, self._client.trace
@@ -229,7 +225,7 @@ class TranslatedRequest:
             return True
         if self._corrections.find(problem, self._plan.outgoing.body):
             self.route = self._corrections.route
-            self._plan = self._prepare()
+            self.prepare()
             return True
         lack = missing_feature(problem)
         if lack is None or lack in self._downgrades:
@@ -242,7 +238,7 @@ class TranslatedRequest:
             if lack == "tools":
                 self._give_up_mode("its provider rejects tools", problem, certain=True)
                 self._lower_tool_mode()
-        self._plan = self._prepare()
+        self.prepare()
         return True
 
     def _give_up_mode(self, why: str, problem: Problem, *, certain: bool = False) -> None:
@@ -259,7 +255,7 @@ class TranslatedRequest:
         if not self._lower_tool_mode():
             return False
         self._parser_avoided = True
-        self._plan = self._prepare()
+        self.prepare()
         return True
 
     def _avoid_constraint(self, problem: Problem) -> bool:
@@ -278,7 +274,7 @@ class TranslatedRequest:
             tool_mode="prompt",
             tagged_calls=self._options.tagged_calls and not tagged,
         )
-        self._plan = self._prepare()
+        self.prepare()
         return True
 
     def _lower_tool_mode(self) -> bool:
@@ -296,32 +292,40 @@ class TranslatedRequest:
         if changed is None:
             return False
         self._adapted = (*self._adapted, changed)
-        self._plan = self._prepare()
+        self.prepare()
         return True
 
-    def _prepare(self) -> PreparedRequest:
-        return finish(self._prepare_steps())
+    def prepare(self) -> None:
+        """Prepare the request for its route, before anything else is done with it."""
+        finish(self.preparing())
 
-    def _prepare_steps(self) -> Steps[PreparedRequest]:
-        ready = yield from _planned(self._request, self.route, self._options)
-        body, corrected = self._corrections.apply(ready.outgoing.body)
+    def preparing(self) -> Steps[None]:
+        """As `prepare`, in steps."""
+        request, route, options = self._request, self.route, self._options
+        ready = yield from plan.steps(request, route.request_encoder, route.target, options)
+        if request.output is not None and _schema_lost(ready.outgoing.losses):
+            told = _with_schema_in_prompt(request)
+            ready = yield from plan.steps(told, route.request_encoder, route.target, options)
+        body, corrected = ready.outgoing.body, self._corrections.losses
+        if self._corrections.active:
+            body, corrected = self._corrections.apply(body)
         if corrected and any(map(_is_stop, corrected)):
             ready = msgspec.structs.replace(ready, stops=self._request.stop)
             corrected = tuple(map(_searched, corrected))
         if self._client.keeps_mode:
             self._check_mode(ready, corrected)
-        self._losses = (*self._lost_before(), *corrected, *ready.losses)
+        self._losses = (*corrected, *ready.losses)
+        if self._described or self._adapted or self._downgrades:
+            self._losses = (*self._lost_before(), *self._losses)
         self._client.losses(self._losses)
-        if not self._client.headers and body is ready.outgoing.body:
-            return ready
-        headers = merged_headers(ready.outgoing.headers, self._client.headers)
-        outgoing = msgspec.structs.replace(ready.outgoing, headers=headers, body=body)
-        return msgspec.structs.replace(ready, outgoing=outgoing)
+        if self._client.headers or body is not ready.outgoing.body:
+            headers = merged_headers(ready.outgoing.headers, self._client.headers)
+            outgoing = msgspec.structs.replace(ready.outgoing, headers=headers, body=body)
+            ready = msgspec.structs.replace(ready, outgoing=outgoing)
+        self._plan = ready
 
     def _lost_before(self) -> tuple[Loss, ...]:
         """Return what was lost before the request was prepared."""
-        if not (self._described or self._adapted or self._downgrades):
-            return ()
         left_out = [loss for losses in self._downgrades.values() for loss in losses]
         return (*(self._described or ()), *self._adapted, *left_out)
 
@@ -360,14 +364,6 @@ def _without_billing_line(request: Request, route: Route) -> Request:
     if system is request.system or is_first_party(route.provider_config):
         return request
     return msgspec.structs.replace(request, system=system)
-
-
-def _planned(request: Request, route: Route, options: RequestOptions) -> Steps[PreparedRequest]:
-    ready = yield from plan.steps(request, route.request_encoder, route.target, options)
-    if request.output is None or not _schema_lost(ready.outgoing.losses):
-        return ready
-    request = _with_schema_in_prompt(request)
-    return (yield from plan.steps(request, route.request_encoder, route.target, options))
 
 
 def _schema_lost(losses: tuple[Loss, ...]) -> bool:

@@ -8,7 +8,7 @@ import msgspec
 from toolbridge.core.codec import Codec
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Request
-from toolbridge.core.steps import Steps, finish, steps_of
+from toolbridge.core.steps import Steps, steps_of
 
 
 class DecodeBody(Protocol):
@@ -28,12 +28,15 @@ class ApiEndpoint:
 
     def read(self, body: bytes) -> Request:
         """Return the request in `body`."""
-        return finish(self.reading(body))
+        decode = self.decode or self.codec.decode_request
+        request = decode(body, model=self.model, stream=self.stream)
+        return self._with_extra(request) if self.extra else request
 
     def reading(self, body: bytes) -> Steps[Request]:
         """Read the request in steps."""
         decode = self.decode or self.codec.decode_request
         request = yield from steps_of(decode, body, model=self.model, stream=self.stream)
-        if not self.extra:
-            return request
+        return self._with_extra(request) if self.extra else request
+
+    def _with_extra(self, request: Request) -> Request:
         return msgspec.structs.replace(request, extra=request.extra | self.extra)

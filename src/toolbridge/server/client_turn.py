@@ -70,11 +70,6 @@ class ClientTurn:
         """The provider's own bytes, in passthrough."""
         return None if self.passing is None else self.passing.passed
 
-    @property
-    def needs_other_api(self) -> bool:
-        """Whether the provider has rejected passthrough because of the API."""
-        return self.passing is not None and self.passing.needs_other_api
-
     def serve_by(self, route: Route, tried: Sequence[TriedAddress]) -> None:
         """Note the route that is tried now."""
         self.same_api = route.provider_config.api == self.codec.name

@@ -237,7 +237,7 @@ class Gateway:
         if turn.charge is not None:
             await turn.charge.settle(message)
         self.opaque_tokens.keep(message, exchange.caller, maker)
-        if turn.passed is not None:
+        if turn.passing is not None:
             return  # the provider stores its own responses
         if codec.name == "openai_responses":
             await self.searches.keep(message, exchange.caller)
@@ -249,9 +249,9 @@ class Gateway:
         message = await chain.message()
         turn.entry.note_first_token()
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
-        if turn.passed is not None and turn.passed.exact:
+        if turn.passing is not None and (passed := turn.passing.passed).exact:
             await self._keep(turn, message, chain.maker)
-            await exchange.reply(200, turn.passed.take())
+            await exchange.reply(200, passed.take())
             return message
         turn.lose_of_answer(message)
         if message.healed:

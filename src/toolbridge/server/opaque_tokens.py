@@ -96,7 +96,7 @@ class OpaqueTokens:
         """As `restore`, with the tokens that other processes have stored."""
         if self._store is not None and not self._store.trouble:
             await self._load(self._store, request, caller)
-        return self.restore(request, caller)
+        return self.restore(request, caller) if self._makers else request
 
     async def _load(self, store: Store, request: Request, caller: str) -> None:
         unknown = [

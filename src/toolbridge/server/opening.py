@@ -14,6 +14,8 @@ from toolbridge.codecs.ollama.shapes import LOAD
 from toolbridge.core.codec import AnswerContext
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Request
+from toolbridge.core.shared_tools import tool_traits
+from toolbridge.environment import CALLER
 from toolbridge.policy.failover import TriedAddress
 from toolbridge.policy.native_tools import translated_tools
 from toolbridge.policy.server_tools import forced_tool, refuse
@@ -60,11 +62,12 @@ async def open_answer(
 ) -> OpenedAnswer:
     """Return the answer to the request of `turn` by `route`; `tried` are the addresses before it."""
     exchange, request = turn.exchange, turn.request
-    route = route.serving(turn.codec.name, request)
-    other_api = turn.needs_other_api
+    route = route.serving(turn.codec.name, request) if route.others else route
+    # After a rejection of passthrough because of the API.
+    other_api = turn.passing is not None and turn.passing.needs_other_api
     turn.serve_by(route, tried)
     turn.passing = turn.counted = None
-    passes = _passes(gateway, turn, route) and not other_api
+    passes = turn.same_api and not other_api and _passes(gateway, turn, route)
     # In passthrough the provider stores its own responses.
     stored = not passes and needs_store(request)
     if stored:
@@ -81,7 +84,7 @@ async def open_answer(
     else:
         plan = None
     asked, request = request, request if plan is None else plan.request
-    if (known := _known(turn, route, request)) is not None:
+    if (request.tools or request.extra) and (known := _known(turn, route, request)) is not None:
         return known
     router = gateway.router
     if len(body) > LARGE:
@@ -128,7 +131,7 @@ def _passes(gateway: OpeningGateway, turn: ClientTurn, route: Route) -> bool:
 def _known(turn: ClientTurn, route: Route, request: Request) -> OpenedAnswer | None:
     """Return the answer to a request that no model is asked for."""
     api, agent = route.provider_config.api, turn.from_agent
-    if request.tools:
+    if request.tools and tool_traits(request.tools).hosted:
         offered = translated_tools(request, route.request_encoder, route.target)
         if tool := forced_tool(offered, api, agent=agent):
             turn.lose((Loss("tools", f"{tool.name} is not available with {route.address}"),))
@@ -145,7 +148,9 @@ def _client_side(
     gateway: OpeningGateway, turn: ClientTurn, route: Route, request: Request
 ) -> ClientSide:
     exchange = turn.exchange
-    headers = gateway.client_headers.of(exchange, route.provider_config, turn.codec.name)
+    headers: dict[str, str] = {}
+    if turn.same_api or route.provider_config.key == CALLER:
+        headers = gateway.client_headers.of(exchange, route.provider_config, turn.codec.name)
     routing = routing_headers(exchange) if route.slots > 1 else {}
     trace = turn.kept.trace
     client = ClientSide(headers, turn.lose, turn.on_head, routing=routing, trace=trace)

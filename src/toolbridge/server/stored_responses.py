@@ -20,7 +20,6 @@ from toolbridge.core.json import JsonObject, maybe_object
 from toolbridge.core.messages import Call, Foreign, Message, Part, Request, Text, Thinking, Turn
 from toolbridge.core.server_tools import SearchHits, ServerCall, ServerResult
 from toolbridge.core.source import without_sources
-from toolbridge.history.part_kinds import kinds_of
 from toolbridge.store.interface import Store
 
 KEPT = 30 * 24 * 3600.0
@@ -140,8 +139,12 @@ _STORED_PARTS = Text | Thinking | Call | ServerCall | ServerResult
 
 def needs_store(request: Request) -> bool:
     """Return whether `request` may refer to what a server of its API has stored."""
-    refers = request.origin == ORIGIN or not _STATE.isdisjoint(request.extra)
-    return refers or "background" in request.extra or _has_reference(request)
+    if request.origin == ORIGIN:
+        return True
+    extra = request.extra
+    if extra and ("background" in extra or not _STATE.isdisjoint(extra)):
+        return True
+    return _has_reference(request)
 
 
 def stateless(request: Request) -> Request:
@@ -150,8 +153,8 @@ def stateless(request: Request) -> Request:
     The history is complete at this point. Raise `MalformedRequest` for a reference to an item that
     is not stored, because no provider has it.
     """
-    for turn in request.turns if Foreign in kinds_of(request.turns) else ():
-        for part in turn.content:
+    for turn in request.turns:
+        for part in turn.content if Foreign in map(type, turn.content) else ():
             if _is_reference(part):
                 raise _unresolved(part)
     if _STATE.isdisjoint(request.extra):
@@ -164,9 +167,10 @@ _STATE = frozenset({"previous_response_id", "conversation", "alt"})
 
 
 def _has_reference(request: Request) -> bool:
-    if Foreign not in kinds_of(request.turns):
-        return False
-    return any(_is_reference(part) for turn in request.turns for part in turn.content)
+    for turn in request.turns:
+        if Foreign in map(type, turn.content) and any(map(_is_reference, turn.content)):
+            return True
+    return False
 
 
 def _is_reference(part: Part) -> TypeIs[Foreign]:

@@ -257,6 +257,24 @@ def test_every_form_of_a_system_prompt_is_read(system, expected):
     assert decode(system=system).system == expected
 
 
+def test_a_block_of_a_system_prompt_that_came_before_has_the_path_of_now():
+    block = {"type": "text", "text": "Rules.", "colour": "red"}
+    decode(system=[block])
+    found = decode(system=[{"type": "text", "text": "Be brief."}, block, block]).system
+    assert [part.text for part in found] == ["Be brief.", "Rules.", "Rules."]
+    assert [part.source.path for part in found] == ["system.0", "system.1", "system.2"]
+    assert [part.source.unknown for part in found] == [(), ("colour",), ("colour",)]
+
+
+def test_objects_that_are_null_are_absent():
+    absent = dict.fromkeys(
+        ("thinking", "output_config", "output_format", "metadata", "tool_choice")
+    )
+    for name in absent:
+        assert decode(**{name: None}) == decode()
+    assert decode(**absent) == decode()
+
+
 @pytest.mark.req("PX-05", "CL-02")
 @pytest.mark.parametrize(
     ("fields", "expected"),

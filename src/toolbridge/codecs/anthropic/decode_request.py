@@ -14,7 +14,8 @@ from toolbridge.codecs.anthropic.thinking import decode_effort, decode_thinking
 from toolbridge.codecs.anthropic.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject, loads
-from toolbridge.core.messages import OutputFormat, Request, Sampling, Think
+from toolbridge.core.messages import OutputFormat, Request, Sampling, Think, ToolChoice
+from toolbridge.core.shared_tools import NO_TOOLS, tool_traits
 from toolbridge.core.steps import EVERY, Steps, stepwise
 from toolbridge.wire import shapes as wire
 
@@ -32,36 +33,61 @@ def decode_request(
     """Return the request in a body of `/v1/messages`, or of `/v1/messages/count_tokens`."""
     asked, extra = _decode_body(body)
     _check(asked, model=model, counting=counting)
-    think, output, configured = _decode_configs(asked)
-    user, metadata = _decode_metadata(asked.metadata)
-    choice, chosen = decode_choice(asked.tool_choice)
-    kept: dict[str, JsonObject] = {}
-    if chosen or metadata or configured:
-        kept = {"tool_choice": chosen, "metadata": metadata, **configured}
-    turns = TurnDecoder(len(asked.messages or ()))
-    for number, message in enumerate(asked.messages or ()):
+    settings = _decode_settings(asked)
+    messages = asked.messages or ()
+    turns = TurnDecoder(len(messages))
+    for number, message in enumerate(messages):
         turns.add(number, message)
         if number % EVERY == EVERY - 1:
             yield
-    for name, rest in kept.items() if kept else ():
+    for name, rest in settings.unknown.items():
         if rest:
             extra[name] = rest
+    system = decode_system(asked.system) if asked.system else ()
+    tools = decode_tools(asked.tools) if asked.tools else NO_TOOLS
+    hosts = bool(tools) and tool_traits(tools).hosted
     return Request(
         model=model or asked.model,
-        turns=turns.turns,
-        system=decode_system(asked.system),
-        tools=with_servers(decode_tools(asked.tools), extra.get("mcp_servers")),
-        tool_choice=choice,
+        turns=tuple(turns.turns),
+        system=system,
+        tools=with_servers(tools, extra.get("mcp_servers")) if hosts else tools,
+        tool_choice=settings.choice,
         max_tokens=asked.max_tokens,
         stop=tuple(asked.stop_sequences or ()),
         sampling=Sampling(asked.temperature, asked.top_p, asked.top_k),
-        think=think,
-        output=output,
+        think=settings.think,
+        output=settings.output,
         stream=bool(asked.stream if stream is None else stream),
-        user=user,
+        user=settings.user,
         origin=ORIGIN,
         extra=extra,
     )
+
+
+class _Settings(msgspec.Struct, frozen=True):
+    """The objects of a body that are not its conversation."""
+
+    think: Think = Think()
+    output: OutputFormat | None = None
+    choice: ToolChoice = ToolChoice()
+    user: str = ""
+    unknown: dict[str, JsonObject] = {}
+    """The unknown fields of each."""
+
+
+_PLAIN = _Settings()
+_ABSENT = (NULL, NULL, NULL, NULL)
+
+
+def _decode_settings(asked: shapes.Body) -> _Settings:
+    raw = (asked.output_config, asked.thinking, asked.metadata, asked.tool_choice)
+    if raw == _ABSENT and asked.output_format is None:
+        return _PLAIN
+    think, output, configured = _decode_configs(asked)
+    user, metadata = _decode_metadata(asked.metadata)
+    choice, chosen = decode_choice(asked.tool_choice)
+    unknown = {"tool_choice": chosen, "metadata": metadata, **configured}
+    return _Settings(think, output, choice, user, unknown)
 
 
 def _decode_body(body: bytes) -> tuple[shapes.Body, JsonObject]:

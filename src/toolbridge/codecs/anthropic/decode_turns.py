@@ -35,6 +35,8 @@ _LONG = 8
 """Messages of a conversation whose next request repeats them: an agent sends all of them again."""
 _memo: ByteMemo[Turn] = ByteMemo(4 * 1024 * 1024)
 """Turns by the index and the JSON of their messages. They are shared between requests."""
+_system_memo: ByteMemo[Text] = ByteMemo(2 * 1024 * 1024)
+"""The same for the blocks of system prompts."""
 _messages = wire.StrictDecoder(shapes.Message)
 _system = msgspec.json.Decoder(shapes.SystemBlock)
 _objects = msgspec.json.Decoder(wire.AnyObject)
@@ -47,7 +49,18 @@ def decode_system(system: str | list[msgspec.Raw] | None) -> tuple[Text, ...]:
         return (Text(system, source=Origin(ORIGIN, "system")),) if system else ()
     if not system:
         return ()
-    return tuple(_decode_system_block(raw, f"system.{i}") for i, raw in enumerate(system or ()))
+    return tuple(_system_block(number, raw) for number, raw in enumerate(system))
+
+
+def _system_block(number: int, raw: msgspec.Raw) -> Text:
+    """Return a block of the system prompt, which an agent sends with every request of a session."""
+    key = b"%d:%b" % (number, raw)
+    found = _system_memo.get(key)
+    if found is None:
+        # A `Raw` of a decoder refers to the whole body; a copy has its own bytes.
+        found = _decode_system_block(raw.copy(), f"system.{number}")
+        _system_memo.put(key, found)
+    return found
 
 
 def _decode_system_block(raw: msgspec.Raw, where: str) -> Text:
@@ -62,17 +75,13 @@ class TurnDecoder:
 
     def __init__(self, count: int = 0) -> None:
         """`count` is the number of messages; those of a long conversation were decoded before."""
-        self._turns: list[Turn] = []
+        self.turns: list[Turn] = []
         self._long = count >= _LONG
-
-    @property
-    def turns(self) -> tuple[Turn, ...]:
-        return tuple(self._turns)
 
     def add(self, number: int, raw: msgspec.Raw) -> None:
         """Read the next message; `number` is its index."""
         if not self._long:
-            self._turns.append(_decode_message(number, raw))
+            self.turns.append(_decode_message(number, raw))
             return
         key = b"%d:%b" % (number, raw)
         turn = _memo.get(key)
@@ -80,7 +89,7 @@ class TurnDecoder:
             # A `Raw` of a decoder refers to the whole body; a copy has its own bytes.
             turn = _decode_message(number, raw.copy())
             _memo.put(key, turn)
-        self._turns.append(turn)
+        self.turns.append(turn)
 
 
 def _decode_message(number: int, raw: msgspec.Raw) -> Turn:

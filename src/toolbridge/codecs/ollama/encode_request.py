@@ -8,62 +8,58 @@ from toolbridge.codecs.ollama import shapes
 from toolbridge.codecs.ollama.encode_turns import TurnEncoder
 from toolbridge.codecs.ollama.generate import PATH, completes, encode_generate
 from toolbridge.codecs.ollama.output import encode_output
-from toolbridge.codecs.ollama.quirks import read_quirks
+from toolbridge.codecs.ollama.quirks import Quirks, read_quirks
 from toolbridge.codecs.ollama.shapes import ORIGIN
 from toolbridge.codecs.ollama.thinking import encode_thinking
 from toolbridge.codecs.ollama.tools import encode_choice, encode_tools
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Loss, Request, Sampling
+from toolbridge.core.messages import Loss, Request, Sampling, ToolChoice
 from toolbridge.core.shared_fields import carry
 from toolbridge.core.source import own_words
 from toolbridge.core.steps import EVERY, Steps, stepwise
 
+_NO_QUIRKS = Quirks()
 _NO_SAMPLING = Sampling()
+_FREE_CHOICE = ToolChoice()
 
 
 @stepwise
 def encode_request(request: Request, target: Target) -> Steps[Outgoing]:
     """Return the body for `target` and what Ollama's API cannot express."""
-    return (yield from _RequestEncoder(request, target).encode())
+    return _RequestEncoder(request, target).encode()
 
 
 class _RequestEncoder:
     def __init__(self, request: Request, target: Target) -> None:
         self._request = request
         self._target = target
-        self._quirks = read_quirks(target.quirks)
+        self._quirks = read_quirks(target.quirks) if target.quirks else _NO_QUIRKS
         self._losses: list[Loss] = []
 
     def encode(self) -> Steps[Outgoing]:
         request = self._request
         body: JsonObject = {"model": self._target.model or request.model}
         body["messages"] = yield from self._messages()
-        tools = encode_tools(request, self._lose)
-        if tools:
+        if request.tools and (tools := encode_tools(request, self._lose)):
             body["tools"] = tools
         think = encode_thinking(request, self._target, self._quirks, self._lose)
         if think is not None:
             body["think"] = think
-        if (format := encode_output(request, self._losses)) is not None:
-            body["format"] = format
-        if request.sampling.logprobs is not None:
-            body |= {"logprobs": True, "top_logprobs": request.sampling.logprobs}
-        if request.sampling.n is not None:
-            self._lose("sampling.n", "Ollama gives one answer to a request")
+        if request.output is not None:
+            body["format"] = encode_output(request.output, request.origin, self._losses)
+        if request.sampling != _NO_SAMPLING:
+            self._sample(body)
         # Ollama, docs/api: with `truncate: false` a prompt that is too long is a 400.
         if self._quirks.no_truncate:
             body["truncate"] = False
-        options = self._options()
-        self._restore(body, options)
-        self._configure(body, options)
-        if options:
+        if options := self._options(body):
             body["options"] = options
         body["stream"] = request.stream
         if request.user:
             why = "Ollama's API has no field for the user"
             self._losses.append(Loss("user", why, minor=True))
-        if completes(request, self._target):
+        if request.completion is not None and completes(request, self._target):
             return Outgoing(PATH, encode_generate(body, request), tuple(self._losses))
         return Outgoing("/api/chat", body, tuple(self._losses))
 
@@ -77,7 +73,8 @@ class _RequestEncoder:
             messages += encoder.encode(number, turn)
             if number % EVERY == EVERY - 1:
                 yield
-        order = encode_choice(self._request, self._lose)
+        choice = self._request.tool_choice
+        order = "" if choice == _FREE_CHOICE else encode_choice(self._request, self._lose)
         if not order and not self._request.system:
             return messages
         written = [own_words(part, ORIGIN) for part in self._request.system]
@@ -90,7 +87,15 @@ class _RequestEncoder:
             messages.insert(0, {"role": "system", "content": "\n\n".join(texts)})
         return messages
 
-    def _options(self) -> JsonObject:
+    def _sample(self, body: JsonObject) -> None:
+        sampling = self._request.sampling
+        if sampling.logprobs is not None:
+            body |= {"logprobs": True, "top_logprobs": sampling.logprobs}
+        if sampling.n is not None:
+            self._lose("sampling.n", "Ollama gives one answer to a request")
+
+    def _options(self, body: JsonObject) -> JsonObject:
+        """Return `options`, and add the fields beside it that the client or the configuration has."""
         request = self._request
         options: JsonObject = {}
         if self._target.window > 0:
@@ -104,13 +109,16 @@ class _RequestEncoder:
                     options[name] = value
         if request.stop:
             options["stop"] = list(request.stop)
+        if request.extra:
+            self._restore(body, options)
+        if self._target.options:
+            self._configure(body, options)
         return options
 
     def _restore(self, body: JsonObject, options: JsonObject) -> None:
         """Put back the fields that only Ollama's clients send; report those of other clients."""
         if self._request.origin != ORIGIN:
-            if self._request.extra:
-                self._losses += carry(self._request, ORIGIN)[1]
+            self._losses += carry(self._request, ORIGIN)[1]
             return
         for name, value in self._request.extra.items():
             if name in shapes.GENERATE_EXTRAS and completes(self._request, self._target):

@@ -176,6 +176,10 @@ class _Content:
         return not self._texts and not self._images
 
     def add(self, where: str, part: Part) -> None:
+        if type(part) is Text and not part.citations:
+            if part.text:  # as nearly every part
+                self._texts.append(part.text)
+            return
         match part:
             case Image():
                 data, instead = self._encoder.image(where, part)

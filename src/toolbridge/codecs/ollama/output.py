@@ -3,7 +3,7 @@
 from toolbridge.codecs.ollama.shapes import ORIGIN
 from toolbridge.core.codec import OutputSupport, Target
 from toolbridge.core.json import Json
-from toolbridge.core.messages import Loss, Request
+from toolbridge.core.messages import Loss, OutputFormat
 from toolbridge.wire.output_schema import fit_output
 from toolbridge.wire.schema_fit import SchemaMisfit
 from toolbridge.wire.schema_subsets import OLLAMA
@@ -14,12 +14,9 @@ def output_support(_: Target) -> OutputSupport:
     return OutputSupport(bound=True, schema=True, with_tools=False)
 
 
-def encode_output(request: Request, losses: list[Loss]) -> Json:
-    """Return `format`; None for text. Ollama: a schema has no name, and it is always enforced."""
-    output = request.output
-    if output is None:
-        return None
-    if output.schema is None or request.origin == ORIGIN:
+def encode_output(output: OutputFormat, origin: str, losses: list[Loss]) -> Json:
+    """Return `format`. Ollama: a schema has no name, and it is always enforced."""
+    if output.schema is None or origin == ORIGIN:
         return "json" if output.schema is None else output.schema
     try:
         return fit_output(output, OLLAMA, losses).schema

@@ -72,8 +72,9 @@ def _default(request: Request, target: Target, quirks: Quirks) -> bool | None:
     thinking when they need it, and a title must not take a minute. Clients of Ollama rely on the
     default.
     """
-    able = target.can("thinking", unknown=False)
-    return False if able and not quirks.think_levels and request.origin != ORIGIN else None
+    if request.origin == ORIGIN or quirks.think_levels:
+        return None
+    return False if target.can("thinking", unknown=False) else None
 
 
 def _level(think: Think) -> str:

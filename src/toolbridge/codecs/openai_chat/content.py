@@ -26,11 +26,13 @@ from toolbridge.core.messages import (
     Request,
     ResultPart,
     Text,
+    Tool,
 )
 from toolbridge.core.parts_text import available_text, document_text, foreign_text
 from toolbridge.core.server_tool_text import server_text
 from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.shared_fields import foreign_why
+from toolbridge.core.shared_tools import once_per_list
 from toolbridge.core.source import own_words, sourced
 from toolbridge.wire import shapes as wire
 
@@ -120,13 +122,19 @@ def _decode_cache(part: shapes.ContentPart) -> Cache:
 # ── ours to theirs ───────────────────────────────────────────────────────────
 
 
+@once_per_list
+def _by_name(tools: tuple[Tool, ...]) -> dict[str, Tool]:
+    return {tool.name: tool for tool in tools}
+
+
 class PartEncoder:
     """Writes the parts of one request and collects the losses."""
 
     def __init__(self, request: Request, target: Target, quirks: Quirks) -> None:
         self._request = request
-        self._tools = {tool.name: tool for tool in request.tools}
-        self._own = request.origin == ORIGIN
+        self._tools = _by_name(request.tools) if request.tools else {}
+        self.own = request.origin == ORIGIN
+        """Whether the client has this API, so that its own JSON is written again."""
         self._target = target
         self._quirks = quirks
         self.losses: list[Loss] = []
@@ -136,7 +144,7 @@ class PartEncoder:
 
     def _own_part(self, part: Part) -> JsonObject | None:
         """Return the part as the client sent it; None if the model cannot see it."""
-        if not self._own or (isinstance(part, Image) and not self._target.can("vision")):
+        if not self.own or (isinstance(part, Image) and not self._target.can("vision")):
             return None
         return own_words(part, ORIGIN)
 
@@ -240,6 +248,10 @@ class ContentBuilder:
         return not self._parts
 
     def add(self, where: str, part: Part) -> None:
+        if type(part) is Text and not (self._encoder.own or part.cache or part.citations):
+            if part.text:  # as nearly every part
+                self._parts.append({"type": "text", "text": part.text})
+            return
         found = self._encoder.part(where, part)
         if not found:
             return

@@ -9,14 +9,14 @@ from hashlib import blake2b
 from toolbridge.codecs.openai_chat.completions import completes, encode_completion_request
 from toolbridge.codecs.openai_chat.encode_turns import TurnEncoder
 from toolbridge.codecs.openai_chat.output import encode_output
-from toolbridge.codecs.openai_chat.quirks import read_quirks
+from toolbridge.codecs.openai_chat.quirks import Quirks, read_quirks
 from toolbridge.codecs.openai_chat.search_options import all_search_options
 from toolbridge.codecs.openai_chat.shapes import ORIGIN
 from toolbridge.codecs.openai_chat.thinking import accepts_sampling, encode_thinking
 from toolbridge.codecs.openai_chat.tools import encode_choice, encode_tools
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Loss, Request, Sampling, Text
+from toolbridge.core.messages import Loss, OutputFormat, Request, Sampling, Text, Think
 from toolbridge.core.shared_fields import carry
 from toolbridge.core.steps import EVERY, Steps, stepwise
 
@@ -33,49 +33,52 @@ _EXTRA_SAMPLING = {
     "repeat_penalty": "repeat_penalty",
 }
 """Sampling fields beyond OpenAI's (vLLM, llama.cpp, Together), and our names for them."""
+_NO_QUIRKS = Quirks()
 _NO_SAMPLING = Sampling()
+_NO_THINKING = Think()
 
 
 @stepwise
 def encode_request(request: Request, target: Target) -> Steps[Outgoing]:
     """Return the path, the body and the losses of a request."""
-    return (yield from _RequestEncoder(request, target).encode())
+    return _RequestEncoder(request, target).encode()
 
 
 class _RequestEncoder:
     def __init__(self, request: Request, target: Target) -> None:
         self._request = request
         self._target = target
-        self._quirks = read_quirks(target.quirks)
+        self._quirks = read_quirks(target.quirks) if target.quirks else _NO_QUIRKS
         self._turns = TurnEncoder(request, target, self._quirks)
         self._losses: list[Loss] = self._turns.losses
-        self._body: JsonObject = {"model": target.model or request.model}
+        self._model = target.model or request.model
+        self._body: JsonObject = {"model": self._model}
 
     def encode(self) -> Steps[Outgoing]:
-        body = self._body
+        request, quirks, body = self._request, self._quirks, self._body
         body["messages"] = yield from self._messages()
-        tools = encode_tools(self._request, self._quirks, self._lose)
-        if tools:
-            body["tools"] = tools
-        body |= encode_choice(self._request, self._quirks, self._lose)
-        body |= all_search_options(self._request.tools)
+        if request.tools or request.tool_choice.mode != "auto":
+            self._offer()
         self._limit()
-        thinking, losses = encode_thinking(
-            self._request.think, self._quirks, self._target, tools=bool(tools)
-        )
-        self._sample(accepted=accepts_sampling(thinking, self._quirks))
+        thinking: JsonObject = {}
+        losses: list[Loss] = []
+        if request.think != _NO_THINKING or not quirks.effort_with_tools:
+            tools = "tools" in body
+            thinking, losses = encode_thinking(request.think, quirks, self._target, tools=tools)
+        if request.sampling != _NO_SAMPLING:
+            self._sample(accepted=accepts_sampling(thinking, quirks))
         body |= thinking
         self._losses += losses
-        model = self._target.model or self._request.model
-        body |= encode_output(self._request, self._quirks, self._losses, model=model)
+        if request.output is not None:
+            body |= encode_output(request, quirks, self._losses, model=self._model)
         self._identify()
-        body["stream"] = self._request.stream
+        body["stream"] = request.stream
         self._restore()
         body |= self._target.options
-        left = self._request.stop[self._quirks.max_stop :]
-        if completes(self._request, self._target):
-            body = encode_completion_request(body, self._request)
-            return Outgoing(self._quirks.completions, body, tuple(self._losses), stops=left)
+        left = request.stop[quirks.max_stop :] if request.stop else ()
+        if request.completion is not None and completes(request, self._target):
+            body = encode_completion_request(body, request)
+            return Outgoing(quirks.completions, body, tuple(self._losses), stops=left)
         return Outgoing(PATH, body, tuple(self._losses), stops=left)
 
     def _lose(self, what: str, why: str) -> None:
@@ -86,27 +89,26 @@ class _RequestEncoder:
 
     def _messages(self) -> Steps[list[Json]]:
         system = self._request.system
-        if self._needs_json_prompt():
+        output = self._request.output
+        if output is not None and self._needs_json_prompt(output):
             system = (*system, Text(JSON_PROMPT))
-        messages = self._turns.system(system)
+        messages = self._turns.system(system) if system else []
         for number, turn in enumerate(self._request.turns):
             messages += self._turns.encode(number, turn)
             if number % EVERY == EVERY - 1:
                 yield
         return messages
 
-    def _needs_json_prompt(self) -> bool:
+    def _needs_json_prompt(self, output: OutputFormat) -> bool:
         """Return True if no message contains the word "JSON".
 
         OpenAI chat, `response_format: json_object`: a request without the word is rejected. Clients
         of this API follow that rule; other APIs have no such rule.
         """
         request = self._request
-        if request.output is None or request.origin == ORIGIN:
+        if output.schema is not None and self._quirks.json_schema:
             return False
-        if request.output.schema is not None and self._quirks.json_schema:
-            return False
-        if request.output.tagged is not None:
+        if request.origin == ORIGIN or output.tagged is not None:
             return False
         contents = (request.system, *(turn.content for turn in request.turns))
         texts = (part.text for parts in contents for part in parts if isinstance(part, Text))
@@ -114,19 +116,24 @@ class _RequestEncoder:
 
     # ── settings ──
 
+    def _offer(self) -> None:
+        request, quirks, body = self._request, self._quirks, self._body
+        offer = encode_tools(request, quirks, self._lose)
+        if offer.tools:
+            body["tools"] = [*offer.tools]
+        body |= encode_choice(request, quirks, offer.names, self._lose)
+        body |= all_search_options(request.tools)
+
     def _limit(self) -> None:
         request, quirks = self._request, self._quirks
         if request.max_tokens is not None:
             self._body[quirks.max_tokens_field] = request.max_tokens
         # OpenAI chat: at most 4 stop sequences. The gateway searches the answer for the others.
-        stop: list[Json] = list(request.stop[: quirks.max_stop])
-        if stop:
-            self._body["stop"] = stop
+        if request.stop and (stop := request.stop[: quirks.max_stop]):
+            self._body["stop"] = list(stop)
 
     def _sample(self, *, accepted: bool) -> None:
         sampling = self._request.sampling
-        if sampling == _NO_SAMPLING:
-            return
         fields = {name: name for name in _SAMPLING} if accepted else {}
         fields |= {"seed": "seed", "n": "n"}
         fields |= {_EXTRA_SAMPLING[field]: field for field in self._quirks.extra_sampling}
@@ -161,7 +168,7 @@ class _RequestEncoder:
     def _restore(self) -> None:
         """Add the fields of `extra`: all for a client of this API, else those that both APIs have."""
         request, body = self._request, self._body
-        if request.origin != ORIGIN:
+        if request.extra and request.origin != ORIGIN:
             fields, losses = carry(request, ORIGIN, frozenset(self._quirks.fields))
             body |= fields
             self._losses += losses

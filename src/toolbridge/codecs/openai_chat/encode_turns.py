@@ -58,7 +58,7 @@ class TurnEncoder(PartEncoder):
 
     def _own_system(self, texts: tuple[Text, ...]) -> list[Json] | None:
         """Return the system messages as the client sent them; None if a text was changed."""
-        if not self._own or not texts:
+        if not self.own or not texts:
             return None
         messages: list[Json] = []
         for text in texts:
@@ -76,7 +76,7 @@ class TurnEncoder(PartEncoder):
 
     def encode(self, number: int, turn: Turn) -> list[Json]:
         """Return the messages of the turn with this number."""
-        if turn.role == "user" and len(turn.content) == 1 and not self._own:
+        if turn.role == "user" and len(turn.content) == 1 and not self.own:
             only = turn.content[0]
             if isinstance(only, Text) and not (only.citations or only.cache or only.opaque):
                 return [{"role": "user", "content": only.text}]  # as most questions
@@ -95,7 +95,7 @@ class TurnEncoder(PartEncoder):
             else:
                 content.add(f"{where}.{i}", part)
         messages: list[Json] = (
-            [message for _, message in results] if self._own else [*self._in_call_order(results)]
+            [message for _, message in results] if self.own else [*self._in_call_order(results)]
         )
         if results and content.empty and not fields:
             return messages
@@ -144,19 +144,21 @@ class TurnEncoder(PartEncoder):
         """Return the result as the client sent it; None if the provider does not accept that."""
         if self._quirks.nine_character_ids or self._quirks.tool_result_name:
             return None
-        if not self._quirks.images_in_results and any(isinstance(p, Image) for p in result.content):
-            return None
         written = own_words(result, ORIGIN)
         # A result of the deprecated role `function` becomes a tool message, as its call does.
-        return written if written and written.get("role") == "tool" else None
+        if not written or written.get("role") != "tool":
+            return None
+        if not self._quirks.images_in_results and any(isinstance(p, Image) for p in result.content):
+            return None
+        return written
 
     def _own_answer(self, turn: Turn) -> JsonObject | None:
         """Return the assistant message as the client sent it, without its thoughts."""
-        calls = [part for part in turn.content if isinstance(part, Call)]
-        if self._quirks.nine_character_ids or any(call.raw for call in calls):
-            return None
         written = own_words(turn, ORIGIN)
         if written is None or written.get("function_call"):
+            return None
+        calls = [part for part in turn.content if isinstance(part, Call)]
+        if self._quirks.nine_character_ids or any(call.raw for call in calls):
             return None
         if not calls:
             # OpenAI chat: `content` is required without tool calls; `tool_calls: []` is rejected.

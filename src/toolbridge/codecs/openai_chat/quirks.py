@@ -13,7 +13,7 @@ from toolbridge.core.messages import Effort
 from toolbridge.core.quirks import decode_quirks
 
 
-class Quirks(msgspec.Struct, frozen=True):
+class Quirks(msgspec.Struct, frozen=True, cache_hash=True):
     """The closed list of switches."""
 
     completions: str = ""

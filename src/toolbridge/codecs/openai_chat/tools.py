@@ -23,7 +23,7 @@ from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Origin, Request, Tool, ToolChoice
 from toolbridge.core.shared_fields import hosted_why
-from toolbridge.core.shared_tools import decoded_once, once_per_list
+from toolbridge.core.shared_tools import decoded_once, once_per_list, tool_traits
 from toolbridge.core.source import own_words, sourced, unknown_fields
 from toolbridge.core.tool_search import found_tools
 from toolbridge.wire import shapes as wire
@@ -149,20 +149,23 @@ def _name(tool: shapes.NamedTool) -> str:
 # ── ours to theirs ───────────────────────────────────────────────────────────
 
 
-def encode_tools(request: Request, quirks: Quirks, lose: Lose) -> list[Json]:
-    """Return the tools on offer, in the client's own words where the provider accepts them."""
-    choice = request.tool_choice
-    offer = _encode_all(request.tools, choice, quirks, request.origin, tuple(found_tools(request)))
-    for what, why in offer.losses:
-        lose(what, why)
-    return list(offer.tools)
+class Offer(msgspec.Struct, frozen=True):
+    """The tools on offer, in the client's own words where the provider accepts them."""
 
-
-class _Offer(msgspec.Struct, frozen=True):
     tools: list[JsonObject]
     names: dict[str, Tool]
     """The offered tools by their names."""
     losses: list[tuple[str, str]]
+
+
+def encode_tools(request: Request, quirks: Quirks, lose: Lose) -> Offer:
+    """Return the tools on offer. The offer is shared between requests: nothing may change it."""
+    choice = request.tool_choice
+    found = tuple(found_tools(request)) if tool_traits(request.tools).deferred else ()
+    offer = _encode_all(request.tools, choice, quirks, request.origin, found)
+    for what, why in offer.losses:
+        lose(what, why)
+    return offer
 
 
 @once_per_list
@@ -172,7 +175,7 @@ def _encode_all(
     quirks: Quirks,
     origin: str,
     found: tuple[str, ...],
-) -> _Offer:
+) -> Offer:
     """Return the tools on offer. `found` are the tools that searches found."""
     losses: list[tuple[str, str]] = []
 
@@ -185,7 +188,7 @@ def _encode_all(
     listed = _offered(tools, choice, quirks, found)
     offered = [one for one in listed if not search_options(one[1])]
     encoded = [_encode_tool(number, tool, origin, quirks, lose) for number, tool in offered]
-    return _Offer(encoded, {tool.name: tool for _, tool in offered}, losses)
+    return Offer(encoded, {tool.name: tool for _, tool in offered}, losses)
 
 
 def _offered(
@@ -275,22 +278,23 @@ def _is_closed(schema: Json) -> bool:
     return all(map(_is_closed, schema.values()))
 
 
-def encode_choice(request: Request, quirks: Quirks, lose: Lose) -> JsonObject:
+def encode_choice(
+    request: Request, quirks: Quirks, offered: dict[str, Tool], lose: Lose
+) -> JsonObject:
     """Return `tool_choice` and `parallel_tool_calls`, each only if it is not the default.
 
     OpenAI chat: both fields are rejected in a request without tools.
     """
     choice = request.tool_choice
-    found = tuple(found_tools(request))
-    offered = _encode_all(request.tools, choice, quirks, request.origin, found).names
     if not offered:
         if choice.mode in {"required", "named"}:
             lose("tool_choice", "there is no tool to choose")
         return {}
     fields: JsonObject = {}
-    value = _encode_choice(request, quirks, offered, lose)
-    if value != "auto":
-        fields["tool_choice"] = value
+    if choice.mode != "auto" or choice.names:
+        value = _encode_choice(request, quirks, offered, lose)
+        if value != "auto":
+            fields["tool_choice"] = value
     if choice.parallel is not None and quirks.parallel_tool_calls:
         fields["parallel_tool_calls"] = choice.parallel
     elif choice.parallel is False:
