@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.properties import grammar
 
 from toolbridge.core import events as ev
@@ -150,6 +152,29 @@ def test_halves_of_a_surrogate_pair_are_joined(write, pieces):
     grammar.check(events)
     (part,) = collect(events).content
     assert part.text == "".join(pieces).encode("utf-16", "surrogatepass").decode("utf-16")
+
+
+BEGINNINGS = {
+    "nothing": lambda draft: draft.text(""),
+    "a text": lambda draft: draft.text("a"),
+    "a thought": lambda draft: draft.think("a"),
+    "half a pair": lambda draft: draft.text("a\ud83d"),
+    "an end": lambda draft: draft.text("a") + draft.finish("end"),
+    "a failure": lambda draft: draft.text("a") + draft.fail(Problem("rejected", "no")),
+}
+
+
+@pytest.mark.parametrize("before", BEGINNINGS)
+@given(
+    pieces=st.lists(st.sampled_from(["", "a", "é\n", "\ud83d", "\ude00"]), min_size=1, max_size=4)
+)
+def test_pieces_of_a_text_are_written_as_one_after_the_other(before, pieces):
+    together, apart = Draft(), Draft()
+    assert BEGINNINGS[before](together) == BEGINNINGS[before](apart)
+    written = together.text_pieces(pieces)
+    assert written == [event for piece in pieces for event in apart.text(piece)]
+    assert together.texts == apart.texts
+    assert together.finish("end") == apart.finish("end")
 
 
 def test_halves_in_arguments_are_joined():

@@ -3,6 +3,7 @@
 import itertools
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from toolbridge.codecs.ollama import decode_stream as ollama
 from toolbridge.codecs.ollama import shapes as ollama_shapes
 from toolbridge.codecs.openai_chat import decode_stream as openai_chat
 from toolbridge.codecs.openai_chat import shapes as chat_shapes
+from toolbridge.core.draft import Draft
 from toolbridge.core.ids import Ids
 
 MODULES = {"ollama": ollama, "openai_chat": openai_chat}
@@ -160,20 +162,107 @@ def decoded(api, pieces):
     return [*itertools.chain.from_iterable(map(decoder.feed, pieces)), *decoder.close()]
 
 
+class Nothing(msgspec.Struct):
+    no_such_field: int
+
+
+def decoded_the_long_way(api, pieces):
+    module = MODULES[api]
+    kept, module._text_chunks = module._text_chunks, msgspec.json.Decoder(Nothing)
+    try:
+        return decoded(api, pieces)
+    finally:
+        module._text_chunks = kept
+
+
+BEGIN = {"ollama": line_of(TEXT), "openai_chat": chunk_of(choice_of(TEXT))}
+
+
 @pytest.mark.parametrize("api", MODULES)
 @given(data=st.data())
 def test_the_shortcut_for_plain_text_changes_no_event(api, data):
-    begin = {"ollama": line_of(TEXT), "openai_chat": chunk_of(choice_of(TEXT))}[api]
-    records = [begin, *data.draw(st.lists(ANY[api] | plain[api] | plain[api], max_size=8))]
-    pieces = framed(api, records)
-    short = decoded(api, pieces)
-    module = MODULES[api]
-    kept = module._plain_text
-    module._plain_text = lambda _chunk: ""
-    try:
-        assert decoded(api, pieces) == short
-    finally:
-        module._plain_text = kept
+    records = data.draw(st.lists(ANY[api] | plain[api] | plain[api], max_size=8))
+    pieces = framed(api, [BEGIN[api], *records])
+    long = decoded_the_long_way(api, pieces)
+    assert decoded(api, pieces) == long
+    together = data.draw(st.integers(0, len(pieces)))
+    deliveries = [*pieces[:together], b"".join(pieces[together:])]
+    assert decoded(api, deliveries) == long
+
+
+CALL = {"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize(
+    ("api", "pieces"),
+    [
+        pytest.param(
+            "openai_chat",
+            framed(
+                "openai_chat",
+                [
+                    chunk_of(choice_of(TEXT | {"tool_calls": [CALL]})),
+                    chunk_of(choice_of(TEXT)),
+                ],
+            ),
+            id="a call before the text",
+        ),
+        pytest.param(
+            "openai_chat",
+            [b"event: error\n" + framed("openai_chat", [chunk_of(choice_of(TEXT))])[0]],
+            id="an error by the name of its event",
+        ),
+        pytest.param(
+            "ollama",
+            framed("ollama", [{"error parsing tool call": "x", **line_of(TEXT)}]),
+            id="an error by the name of its key",
+        ),
+        pytest.param("ollama", framed("ollama", [line_of(TEXT) | {"done": True}]), id="the end"),
+    ],
+)
+def test_the_shortcut_leaves_what_is_more_than_text(api, pieces):
+    every = framed(api, [BEGIN[api]]) + pieces
+    long = decoded_the_long_way(api, every)
+    assert decoded(api, every) == decoded(api, [b"".join(every)]) == long
+    assert long != decoded(api, framed(api, [BEGIN[api], BEGIN[api]]))
+
+
+SPOILED = [b"", b"\n", b"\r", b"\xff", b'"', b"\\", b",", b'"error', b'"content":"x",', b"1", b" "]
+
+
+@pytest.mark.parametrize("api", MODULES)
+@given(data=st.data())
+def test_the_shortcut_reads_spoiled_bytes_as_the_long_way_does(api, data):
+    """Any byte of a text chunk may be wrong: an event that is not whole, text that is not UTF-8."""
+    pieces = framed(api, [BEGIN[api], *data.draw(st.lists(plain[api], min_size=1, max_size=4))])
+    whole = b"".join(pieces)
+    at = data.draw(st.integers(len(pieces[0]), len(whole)))
+    left_out = data.draw(st.integers(0, 2))
+    spoiled = whole[:at] + data.draw(st.sampled_from(SPOILED)) + whole[at + left_out :]
+    cut = data.draw(st.integers(0, len(spoiled)))
+    deliveries = [spoiled[:cut], spoiled[cut:]]
+    assert decoded(api, deliveries) == decoded_the_long_way(api, deliveries)
+
+
+def fields(shape):
+    return {field.name: field.type for field in msgspec.structs.fields(shape)}
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide", "different"),
+    [
+        (chat_shapes.TextChunk, chat_shapes.Chunk, {"choices"}),
+        (chat_shapes.TextChoice, chat_shapes.AnswerChoice, {"delta", "index"}),
+        (chat_shapes.OnlyText, chat_shapes.Delta, {"content"}),
+        (ollama_shapes.TextChunk, ollama_shapes.Chunk, {"message"}),
+        (ollama_shapes.OnlyText, ollama_shapes.Message, {"content"}),
+    ],
+)
+def test_a_text_chunk_has_every_field_that_is_read_and_accepts_no_more(narrow, wide, different):
+    shown, every = fields(narrow), fields(wide)
+    assert {*shown} == {*every}
+    same = {name for name, kind in shown.items() if kind in (None, type(None), every[name])}
+    assert {*shown} - same == different
 
 
 def test_the_law_knows_every_field_that_is_read():
@@ -190,9 +279,8 @@ def test_the_law_knows_every_field_that_is_read():
 @pytest.mark.parametrize("api", MODULES)
 def test_plain_text_takes_the_shortcut(api, monkeypatch):
     found = []
-    kept = MODULES[api]._plain_text
     monkeypatch.setattr(
-        MODULES[api], "_plain_text", lambda chunk: found.append(kept(chunk)) or found[-1]
+        Draft, "text_pieces", lambda self, texts: found.extend(texts) or next(map(self.text, texts))
     )
     chat = {"index": 0, "delta": {"content": "a"}, "finish_reason": None, "logprobs": None}
     record = {"ollama": {"message": {"role": "assistant", "content": "a"}, "done": False}}.get(

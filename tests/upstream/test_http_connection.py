@@ -477,6 +477,21 @@ async def test_an_address_that_does_not_answer_costs_a_quarter_of_a_second(monke
         found.close()
 
 
+@pytest.mark.parametrize(
+    "after",
+    [
+        b"not HTTP\r\n\r\n",
+        sized(b"another"),
+        CHUNKED + chunks(BODY),
+        sized(b"another") + b"not HTTP\r\n\r\n",
+    ],
+)
+async def test_what_follows_a_response_is_not_a_part_of_it(after):
+    found, provider = await asyncio.wait_for(answered(sized(BODY) + after, times=2), 10)
+    assert [(status, body) for status, body, _ in found] == [(200, BODY)] * 2
+    assert provider.opened == 2  # the connection is not used again
+
+
 # ── pushed deliveries ────────────────────────────────────────────────────────
 
 PUSHED = [b"6\r\nsecond\r\n", b"5\r\nthird\r\n", b"6\r\nfourth\r\n0\r\n\r\n"]

@@ -56,6 +56,11 @@ CASES = [
     pytest.param(b"event: x\n\ndata: a\n\n", [SseEvent(b"a")], id="event-without-data"),
     pytest.param(b"event: x\ndata: a\n\n", [SseEvent(b"a", "x")], id="event"),
     pytest.param(b"data: a\nid: 7\nevent: x\n\n", [SseEvent(b"a", "x", "7")], id="any-order"),
+    pytest.param(
+        b"data: z\n\ndata: a\nid: 7\ndata: b\n\n",
+        [SseEvent(b"z"), SseEvent(b"a\nb", "", "7")],
+        id="fields-in-place-of-empty-lines",
+    ),
     pytest.param(b"retry: 10\nfoo: bar\ndata: a\n\n", [SseEvent(b"a")], id="other-fields"),
     pytest.param(b"data: a: b\n\n", [SseEvent(b"a: b")], id="colon-in-data"),
     pytest.param(b"\n\n\r\n\r", [], id="only-line-ends"),
@@ -124,6 +129,9 @@ def test_what_came_before_a_long_event_is_told_first():
     for read_on in (lambda: reader.feed(b"\n\n"), reader.close):
         with pytest.raises(BrokenWire):
             read_on()
+    reader = SseReader(max_event=24)
+    reader.feed(b": first\n")
+    assert reader.feed(b"data: a\n\ndata: " + b"x" * 30 + b"\n\n") == [SseEvent(b"a")]
 
 
 def test_frames_come_as_soon_as_they_are_whole():

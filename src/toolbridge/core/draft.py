@@ -6,6 +6,7 @@ dialects emit their events through a `Draft`.
 """
 
 from collections.abc import Hashable
+from itertools import repeat
 
 from toolbridge.core import events as ev
 from toolbridge.core.fold import finished
@@ -114,6 +115,24 @@ class Draft:
                 block.join()
             return [ev.TextDelta(block.index, piece)]
         return self._write("text", piece, key)
+
+    def text_pieces(self, pieces: list[str]) -> list[ev.Event]:
+        """Write pieces of text one after the other, as `text` does."""
+        block = self._open.get(FLOW)
+        whole = pieces[0] if len(pieces) == 1 else "".join(pieces)
+        if (
+            block is None
+            or block.kind != "text"
+            or block.surrogate
+            or self.ended
+            or not all(pieces)
+            or not (whole.isascii() or replace_lone_surrogates(whole) is whole)
+        ):
+            return [event for piece in pieces for event in self.text(piece)]
+        block.pieces.append(whole)
+        if len(block.pieces) > MOST_PIECES:
+            block.join()
+        return [*map(ev.TextDelta, repeat(block.index), pieces)]
 
     def think(self, piece: str, key: Hashable = FLOW, *, field: str = "") -> list[ev.Event]:
         return self._write("thinking", piece, key, field)

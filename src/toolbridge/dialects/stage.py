@@ -110,15 +110,23 @@ class DialectStage:
     def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
         """Feed the events of one delivery."""
         out: list[ev.Event] = []
-        for event in events:
-            plain = self._plain
-            if plain is not None and isinstance(event, ev.TextDelta):
+        at = 0
+        while at < len(events):
+            event, plain = events[at], self._plain
+            if plain is not None and type(event) is ev.TextDelta:
+                if count := plain.take_run(events, at):
+                    if count == len(events):
+                        return events
+                    out += events[at : at + count]
+                    at += count
+                    continue
                 written = plain.feed(event.text)
                 out += self.feed(event) if written is None else written
             elif type(event) in _PASSED:
                 out.append(event)
             else:
                 out += self.feed(event)
+            at += 1
         return out
 
     def close(self) -> list[ev.Event]:

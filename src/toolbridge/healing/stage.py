@@ -84,7 +84,9 @@ class Healer:
         if not self._schemas or (self._straight and _UNCHANGED.issuperset(map(type, events))):
             return events
         for event in events:
-            if not (self._straight and self._pass(event)):
+            if self._straight and type(event) in _UNCHANGED:
+                self._out.append(event)
+            elif not (self._straight and self._pass(event)):
                 self._take(event)
         out, self._out = self._out, []
         return out

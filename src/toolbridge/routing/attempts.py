@@ -33,7 +33,7 @@ Pause: TypeAlias = Callable[[float], Awaitable[None]]
 """Waits before a retry; a replay does not wait."""
 BatchSink: TypeAlias = Callable[[Batch], bool]
 """Sends events to the client; returns False if the client is slow, after which its reader waits."""
-_ENDS = (ev.Finished, ev.Failed)
+_ENDS = frozenset({ev.Finished, ev.Failed})
 _PRELUDE = (ev.Started, ev.UsageReported, ev.LogprobsReported, ev.Lost)
 
 
@@ -331,22 +331,22 @@ class _Attempt:
             self.sink = None
             return None
         left: list[Batch] = []
-        gate = stages.gate
+        gate, decode = stages.gate, source.decode
 
-        def take(piece: Batch) -> bool:
-            if gate is not None and gate.open and not isinstance(piece[-1], _ENDS):
-                if sink(piece):  # nothing changes between the first content and the end
-                    return True
-                left.append([])
-                return False
-            batch = stages.feed_all(piece)
+        def take(piece: bytes) -> bool:
+            batch = decode(piece)
             if not batch:
-                self._over = stages.done
-                return not stages.done
-            if stages.done or isinstance(batch[-1], _ENDS):
-                self._over = stages.done or isinstance(batch[-1], ev.Failed)
-                left.append(batch)
-                return False
+                return True
+            # Through an open gate nothing changes between the first content and the end.
+            if gate is None or not gate.open or type(batch[-1]) in _ENDS:
+                batch = stages.feed_all(batch)
+                if not batch:
+                    self._over = stages.done
+                    return not stages.done
+                if stages.done or type(batch[-1]) in _ENDS:
+                    self._over = stages.done or isinstance(batch[-1], ev.Failed)
+                    left.append(batch)
+                    return False
             if sink(batch):
                 return True
             left.append([])

@@ -83,9 +83,9 @@ class AnswerChain:
         """Whether a failure in mid-stream closes the connection instead of sending an error."""
         return self.attempts.aborts
 
-    def push_to(self, sink: BatchSink | None) -> None:
+    def push_to(self, sink: BatchSink) -> None:
         """Pass the answer to `sink` after its first content, as far as it can be pushed."""
-        if sink is not None and isinstance(self.attempts, AnswerAttempts):
+        if isinstance(self.attempts, AnswerAttempts):
             self.attempts.push_to(sink)
 
     async def prepare(self) -> None:

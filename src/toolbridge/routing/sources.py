@@ -32,6 +32,7 @@ from toolbridge.routing.route import Route
 from toolbridge.translate import PreparedRequest
 from toolbridge.upstream.cloud_endpoint import CloudEndpoint
 from toolbridge.upstream.http import Incoming, Upstream
+from toolbridge.upstream.http_connection import PushSink
 from toolbridge.upstream.http_request import HttpRequest, SignedRequest
 
 if TYPE_CHECKING:
@@ -333,6 +334,7 @@ class HttpSource:
     def __init__(self, opening: RequestSender, ids: Ids) -> None:
         self._opening = opening
         self._decoder = opening.route.codec.stream_decoder(ids)
+        self.decode = self._decoder.feed
         self._incoming: Incoming | None = None
         self._ended = False
         self._begun: bytes | None = b""
@@ -345,7 +347,7 @@ class HttpSource:
         while piece := await incoming.read():
             if self._begun is not None:
                 self._check_beginning(incoming, piece)
-            if batch := self._decoder.feed(piece):
+            if batch := self.decode(piece):
                 self._begun = None
                 return batch
         if self._ended:
@@ -353,15 +355,15 @@ class HttpSource:
         self._ended = True
         return self._decoder.close() or None
 
-    async def push(self, take: Callable[[Batch], bool]) -> bool:
-        """Pass the events to `take` as they arrive, until it returns False or the answer ends.
+    async def push(self, sink: PushSink) -> bool:
+        """Pass the bytes to `sink` as they arrive, until it returns False or the answer ends.
 
-        Return whether that is possible here. What `take` did not get is read as usual.
+        Return whether that is possible here. What `sink` did not get is read as usual; `sink` calls
+        `decode` for what it gets.
         """
         if self._incoming is None or self._begun is not None:
             return False
-        feed = self._decoder.feed
-        return await self._incoming.push(lambda piece: not (batch := feed(piece)) or take(batch))
+        return await self._incoming.push(sink)
 
     def _check_beginning(self, incoming: Incoming, piece: bytes) -> None:
         self._begun = begun = (self._begun or b"") + piece

@@ -24,7 +24,6 @@ from toolbridge.core.messages import Message, Problem, Request
 from toolbridge.core.redaction import Redactor
 from toolbridge.policy.key_scopes import check_model
 from toolbridge.routing import Router
-from toolbridge.routing.attempts import Batch, BatchSink
 from toolbridge.routing.charges import Charges
 from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.loop_turns import LARGE, in_turns, next_turn
@@ -280,9 +279,9 @@ class Gateway:
                 async for batch in batches:
                     if last is None:
                         turn.begin(batch)
-                        chain.push_to(
-                            _pushing(fold, writer, reply) if turn.exchange.may_push else None
-                        )
+                        if turn.exchange.may_push:
+                            # The writer is chosen by now: no other provider can answer.
+                            chain.push_to(reply.sink(fold.feed_all, writer.current.write))
                     last = batch[-1] if batch else last
                     fold.feed_all(batch)
                     if batch and isinstance(last, ev.Finished):
@@ -312,17 +311,6 @@ class Gateway:
         array = turn.asked.request.extra.get("alt") == "json"
         kind = "application/json" if array else turn.codec.content_type
         return StreamReply(turn.exchange, kind, writer, waits)
-
-
-def _pushing(fold: Fold, writer: TurnWriter, reply: StreamReply) -> BatchSink:
-    """Return what sends the events after the first content, for which the writer is chosen."""
-    feed_all, write, send = fold.feed_all, writer.current.write, reply.push
-
-    def push(batch: Batch) -> bool:
-        feed_all(batch)
-        return send(write(batch))
-
-    return push
 
 
 def _answered_in(codec: Codec, ask: ApiEndpoint) -> ApiEndpoint:

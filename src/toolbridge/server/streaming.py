@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from toolbridge.core.codec import Encoder
+from toolbridge.routing.attempts import BatchSink
 from toolbridge.routing.sources import Batch
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.keep_alive import KeepAlive
@@ -25,17 +26,17 @@ class TranslatedWriter:
 
     def __init__(self, encoder: Encoder) -> None:
         self._feed = encoder.feed
+        self._feed_all: Callable[[Batch], list[bytes]] = getattr(encoder, "feed_all", self._each)
         self._close = encoder.close
         self.keep_alive = encoder.keep_alive
 
     def write(self, batch: Batch) -> bytes:
+        return b"".join(self._feed_all(batch))
+
+    def _each(self, batch: Batch) -> list[bytes]:
+        """Encode events one by one, for an encoder without `feed_all`."""
         feed = self._feed
-        if len(batch) == 1:
-            return b"".join(feed(batch[0]))
-        written: list[bytes] = []
-        for event in batch:
-            written += feed(event)
-        return b"".join(written)
+        return [data for event in batch for data in feed(event)]
 
     def close(self) -> bytes:
         return b"".join(self._close())
@@ -73,13 +74,27 @@ class StreamReply:
         else:
             await self._exchange.drained()
 
-    def push(self, piece: bytes) -> bool:
-        """Send bytes after the first ones at once; return whether the client reads fast enough."""
-        if not piece:
-            return True
-        pulse = self._pulse
-        pulse.due = self._now() + pulse.interval  # `touch`, without a call per chunk
-        return self._exchange.push(piece)
+    def sink(self, note: Callable[[Batch], None], write: Callable[[Batch], bytes]) -> BatchSink:
+        """Return what passes events after the first ones to `note`, and sends what `write` makes.
+
+        It returns False if the client reads too slowly.
+        """
+        pulse, interval, now, send = (
+            self._pulse,
+            self._pulse.interval,
+            self._now,
+            self._exchange.push,
+        )
+
+        def push(batch: Batch) -> bool:
+            note(batch)
+            piece = write(batch)
+            if not piece:
+                return True
+            pulse.due = now() + interval  # `touch`, without a call per chunk
+            return send(piece)
+
+        return push
 
     async def finish(self) -> None:
         self._pulse.stop()

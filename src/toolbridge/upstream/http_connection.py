@@ -6,7 +6,6 @@ slow pauses the socket. Errors are those of `wire_faults`, `TimeoutError` and `O
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -35,9 +34,11 @@ class WireResponse:
         self._bodiless = bodiless
         self._received: list[tuple[str, str]] = []
         self._head = 0
-        self._pieces: deque[bytes] = deque()
-        self.size = 0
-        """Bytes that wait for the reader."""
+        self.pieces: list[bytes] = []
+        """What has arrived of the body and waits for the reader."""
+        self.on_body = self.pieces.append
+        self._end_of_body = 0
+        """How many pieces there were when the whole response had arrived."""
         self.paused = False
         self._waiter: asyncio.Future[None] | None = None
         self._sink: PushSink | None = None
@@ -79,41 +80,36 @@ class WireResponse:
         if self._bodiless:
             self.done = True
 
-    def on_body(self, piece: bytes) -> None:
-        if not self.done:
-            self._pieces.append(piece)
-            self.size += len(piece)
-
     def on_message_complete(self) -> None:
         if self.status and not self.done:
             self.done = True
+            self._end_of_body = len(self.pieces)
             self._reusable = self._connection.parser.should_keep_alive()
 
     # ── called by the connection ─────────────────────────────────────────────
 
     def delivered(self) -> None:
         """Wake the reader after one delivery of the network has been parsed, or use its sink."""
+        pieces = self.pieces
         if self.done:
+            del pieces[self._end_of_body :]  # bytes after the response
             self._wake()
-            return
-        if self._sink is not None:
-            if self._pieces and not self._poured(self._sink):
-                # A loop may deliver again before the task runs; those bytes are for the reader.
-                self._sink = None
-                self._wake()
+        elif self._sink is not None:
+            if not pieces:
+                return
+            try:
+                if self._sink(pieces.pop() if len(pieces) == 1 else self._taken()):
+                    return
+            except Exception as error:  # noqa: BLE001 raised in the task that waits in `push`
+                self._push_failure = error
+            # A loop may deliver again before the task runs; those bytes are for the reader.
+            self._sink = None
+            self._wake()
         elif self._waiter is not None and self.status:
             self._wake()
-        elif self.size > HIGH_WATER and not self.paused:
+        elif not self.paused and sum(map(len, pieces)) > HIGH_WATER:
             self.paused = True
             self._connection.transport.pause_reading()
-
-    def _poured(self, sink: PushSink) -> bool:
-        """Pass what has arrived to `sink`; return whether it takes the next delivery, too."""
-        try:
-            return sink(self._taken())
-        except Exception as error:  # noqa: BLE001 raised in the task that waits in `push`
-            self._push_failure = error
-            return False
 
     def closed(self, error: Exception | None) -> None:
         """Take note that the connection is gone."""
@@ -132,9 +128,12 @@ class WireResponse:
         return "content-length" in self.headers or "transfer-encoding" in self.headers
 
     def fail(self, failure: Failure) -> None:
-        if not self.done:
+        """End the response; one that has arrived stays whole."""
+        if self.done:
+            del self.pieces[self._end_of_body :]
+        else:
             self.done, self._failure = True, failure
-            self._wake()
+        self._wake()
 
     @property
     def is_awaited(self) -> bool:
@@ -156,7 +155,7 @@ class WireResponse:
     async def read(self) -> bytes:
         """Return the next bytes of the body, empty at its end."""
         # One function: a delivery of the network resumes every function that waits for it.
-        inflating, pieces = self.inflating, self._pieces
+        inflating, pieces = self.inflating, self.pieces
         while inflating is None or not (piece := inflating.take()):
             while not pieces:
                 if self.done:
@@ -176,7 +175,7 @@ class WireResponse:
         Return when `sink` has returned False and when the body has ended; at once if bytes wait.
         Raise what `sink` raises.
         """
-        if self._pieces or self.done:
+        if self.pieces or self.done:
             return
         self._sink = sink
         try:
@@ -188,11 +187,8 @@ class WireResponse:
 
     def _taken(self) -> bytes:
         """Return the bytes that wait for the reader, and forget them."""
-        pieces = self._pieces
-        self.size = 0
-        if len(pieces) == 1:  # nearly every delivery
-            return pieces.popleft()
-        piece = b"".join(pieces)
+        pieces = self.pieces
+        piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
         return piece
 
@@ -290,7 +286,8 @@ class ProviderConnection(asyncio.Protocol):
             self.transport.abort()  # bytes without a request
             return
         self._heard = self.loop.time()
-        before = current.size
+        pieces = current.pieces
+        before = len(pieces)
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserError as error:
@@ -300,10 +297,13 @@ class ProviderConnection(asyncio.Protocol):
             self._reject(current, text)
             return
         # httptools collects the name of a header or trailer for as long as it comes.
-        self._unused = 0 if current.size > before or current.done else self._unused + len(data)
-        if self._unused > MAX_HEAD:
-            self._reject(current, f"its head or trailer has more than {MAX_HEAD} bytes")
-            return
+        if len(pieces) > before or current.done:
+            self._unused = 0
+        else:
+            self._unused += len(data)
+            if self._unused > MAX_HEAD:
+                self._reject(current, f"its head or trailer has more than {MAX_HEAD} bytes")
+                return
         current.delivered()
 
     def _reject(self, current: WireResponse, why: str) -> None:

@@ -61,13 +61,13 @@ class SseReader:
         if b"\r" in piece:
             self._after_cr = piece.endswith(b"\r")
             piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        events: list[SseEvent] = []
         *lines, rest = piece.split(b"\n")
         if lines and self._line:
             self._line.append(lines[0])
             lines[0] = self._whole_line()
+        events = self._take_regular(lines)
         try:
-            self._take_all(lines, events)
+            self._take_all(lines[2 * len(events) :] if events else lines, events)
             if rest:
                 self._hold(rest)
         except BrokenWire as error:
@@ -87,6 +87,22 @@ class SseReader:
             events.append(SseEvent(b"\n".join(self._data), self._event, self._id, whole=False))
             self._data = []
         return events
+
+    def _take_regular(self, lines: list[bytes]) -> list[SseEvent]:
+        """Return the events of lines that are a `data:` line and an empty one in turn, else none.
+
+        Nearly every delivery of several events has such lines, and a line without its pair at most.
+        """
+        if self._first or self._event or self._id or self._size or len(lines) < 2:
+            return []
+        if any(lines[1::2]):
+            return []
+        found = [
+            SseEvent(line[6:])
+            for line in lines[: len(lines) & ~1 : 2]
+            if line[:6] == b"data: " and len(line) <= self._max_event
+        ]
+        return found if len(found) == len(lines) // 2 else []
 
     def _take_all(self, lines: list[bytes], events: list[SseEvent]) -> None:
         for line in lines:

@@ -64,12 +64,22 @@ class StreamEncoder:
     def keep_alive(self) -> bytes:
         return PING
 
+    def feed_all(self, events: list[ev.Event]) -> list[bytes]:
+        """Feed the events of one delivery."""
+        written: list[bytes] = []
+        for event in events:
+            if type(event) is ev.TextDelta and event.index == self._order.current:
+                # A shortcut for the most frequent event.
+                try:
+                    json = _encode(event.text)
+                except UnicodeEncodeError:  # a lone surrogate
+                    json = dump_bytes(event.text)
+                written.append(self._blocks.text_head + json + _DELTA_TAIL)
+            else:
+                written += self.feed(event)
+        return written
+
     def feed(self, event: ev.Event, /) -> list[bytes]:
-        if isinstance(event, ev.TextDelta) and event.index == self._order.current:
-            # A shortcut for the most frequent event; `dump_bytes` replaces lone surrogates.
-            text = event.text
-            json = _encode(text) if text.isascii() else dump_bytes(text)
-            return [self._blocks.text_head + json + _DELTA_TAIL]
         if not isinstance(event, ev.DELTAS):
             self._fold.feed(event)
         match event:

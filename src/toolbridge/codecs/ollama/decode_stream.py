@@ -24,6 +24,8 @@ from toolbridge.wire.ndjson import LineReader
 from toolbridge.wire.shapes import decode_chunk
 
 _chunks = msgspec.json.Decoder(shapes.Chunk)
+_text_chunks = msgspec.json.Decoder(shapes.TextChunk)
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _objects = msgspec.json.Decoder(JsonObject)
 _KEYED_ERROR = b'{"error parsing tool call":'
 """Ollama 0.11 (ollama#11704): the error's text is the key of the line."""
@@ -38,6 +40,8 @@ class StreamDecoder:
     def __init__(self, ids: Ids) -> None:
         self._lines = LineReader()
         self._draft = Draft(ids)
+        self._in_text = False
+        """True after a line of text: the next one mostly has text as well, and nothing else."""
 
     def feed(self, piece: bytes, /) -> list[Event]:
         if self._draft.ended:
@@ -46,11 +50,24 @@ class StreamDecoder:
             lines = self._lines.feed(piece)
         except BrokenWire as error:
             return self._draft.fail(error.problem)
-        if len(lines) == 1:  # nearly every piece is one line
-            return self._decode(lines[0])
         events: list[Event] = []
+        texts: list[str] = []
         for line in lines:
+            if self._in_text and line[:8] != _KEYED_ERROR[:8]:
+                try:
+                    chunk = _text_chunks.decode(line)
+                except _UNDECODABLE:
+                    self._in_text = False
+                else:
+                    if not chunk.done:
+                        texts.append(chunk.message.content)
+                        continue
+            if texts:
+                events += self._draft.text_pieces(texts)
+                texts = []
             events += self._decode(line)
+        if texts:
+            events += self._draft.text_pieces(texts)
         return events
 
     def close(self) -> list[Event]:
@@ -76,13 +93,11 @@ class StreamDecoder:
     def _decode(self, line: bytes, *, last: bool = False) -> list[Event]:
         try:
             chunk = _chunks.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except _UNDECODABLE:
             try:
                 chunk = decode_chunk(line, _chunks)
             except BrokenWire as error:
                 return [] if last and _is_cut(line) else self._draft.fail(error.problem)
-        if self._draft.started and (text := _plain_text(chunk)) and line[:8] != _KEYED_ERROR[:8]:
-            return self._draft.text(text)
         keyed = line.startswith(_KEYED_ERROR)
         # Ollama, docs/api: an error after the first byte is a line `{"error": …}`.
         if chunk.error is not None:
@@ -102,6 +117,7 @@ class StreamDecoder:
             events += draft.think(message.thinking)
         if message.content:
             events += draft.text(message.content)
+            self._in_text = True
         for image in message.images or ():
             part = decode_media(image)
             if isinstance(part, Image):
@@ -124,16 +140,6 @@ class StreamDecoder:
         events = self._draft.call(_CALL, name=call.function.name or "", id=call.id or "")
         events += self._draft.arguments(_CALL, _arguments(call.function.arguments))
         return events + self._draft.end(_CALL)
-
-
-def _plain_text(chunk: shapes.Chunk) -> str:
-    """Return the text of a line that has nothing else, as nearly every line; else ""."""
-    message = chunk.message
-    if message is None or not message.content or chunk.done or chunk.error is not None:
-        return ""
-    if chunk.logprobs is not None or chunk.prompt_eval_count or chunk.eval_count:
-        return ""
-    return "" if message.thinking or message.images or message.tool_calls else message.content
 
 
 def _arguments(value: Json) -> str:

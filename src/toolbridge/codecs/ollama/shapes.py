@@ -94,6 +94,37 @@ class Chunk(msgspec.Struct):
     """Text; sometimes the JSON of the runner, as text or as an object."""
 
 
+class OnlyText(msgspec.Struct):
+    """A message that has text and nothing else that is read."""
+
+    content: str
+    role: str | None = None
+    thinking: None = None
+    images: None = None
+    tool_calls: None = None
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+
+
+class TextChunk(msgspec.Struct):
+    """A line that has text and nothing else that is read, as nearly every line of `/api/chat`.
+
+    It lists the fields of `Chunk`, so that it decodes only what `Chunk` decodes.
+    """
+
+    message: OnlyText
+    done: bool | None = None
+    model: str | None = None
+    response: str | None = None
+    thinking: str | None = None
+    tool_calls: None = None
+    done_reason: str | None = None
+    prompt_eval_count: None = None
+    eval_count: None = None
+    logprobs: None = None
+    error: None = None
+
+
 class ToolFunction(msgspec.Struct):
     """Ollama, api/types.go: templates see only a few keywords of `parameters`."""
 

@@ -28,6 +28,8 @@ from toolbridge.wire.shapes import AnyObject, decode_chunk
 from toolbridge.wire.sse import SseEvent
 
 _chunks = msgspec.json.Decoder(shapes.Chunk)
+_text_chunks = msgspec.json.Decoder(shapes.TextChunk)
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _LEGACY = -1
 """The index of the call in the deprecated `function_call`."""
 
@@ -52,33 +54,23 @@ class StreamDecoder:
         self._reply = ReplyReader()
 
     def feed(self, piece: bytes, /) -> list[Event]:
-        if self._answer.draft.ended:
+        answer = self._answer
+        if answer.draft.ended:
             return []
         try:
             records = self._reply.feed(piece)
-            # Nearly every piece is one event.
-            return (
-                self._answer.read_record(records[0]) if len(records) == 1 else self._read(records)
-            )
         except BrokenWire as error:
-            return self._answer.fail(error.problem)
+            return answer.fail(error.problem)
+        return answer.read_records(records)
 
     def close(self) -> list[Event]:
         if self._answer.ended:
             return []
         try:
-            events = self._read(self._reply.close())
+            records = self._reply.close()
         except BrokenWire as error:
             return self._answer.fail(error.problem)
-        return events + self._answer.close()
-
-    def _read(self, reply: list[SseEvent | WholeBody]) -> list[Event]:
-        events: list[Event] = []
-        answer = self._answer
-        for record in reply:
-            if not answer.draft.ended:
-                events += answer.read_record(record)
-        return events
+        return self._answer.read_records(records) + self._answer.close()
 
 
 class _Answer:
@@ -101,6 +93,8 @@ class _Answer:
         """True if the text is the transcript of the audio."""
         self._streamed: set[str] = set()
         """The kinds of block that arrived in deltas."""
+        self._in_text = False
+        """True after a delta of text: the next one mostly has text as well, and nothing else."""
 
     @property
     def ended(self) -> bool:
@@ -109,26 +103,39 @@ class _Answer:
     def fail(self, problem: Problem) -> list[Event]:
         return self.draft.fail(problem)
 
-    def read_record(self, record: SseEvent | WholeBody) -> list[Event]:
-        """Read one event of a stream, or a whole body."""
+    def read_records(self, records: list[SseEvent | WholeBody]) -> list[Event]:
+        """Read the events of a stream that arrived together, or a whole body."""
+        events: list[Event] = []
+        texts: list[str] = []
+        for record in records:
+            if self._in_text and isinstance(record, SseEvent) and not record.event:
+                try:
+                    texts.append(_text_chunks.decode(record.data).choices[0].delta.content)
+                    continue
+                except _UNDECODABLE:
+                    self._in_text = False
+            if texts:
+                events += self.draft.text_pieces(texts)
+                texts = []
+            if not self.draft.ended:
+                events += self._read_record(record)
+        if texts:
+            events += self.draft.text_pieces(texts)
+        return events
+
+    def _read_record(self, record: SseEvent | WholeBody) -> list[Event]:
         if isinstance(record, WholeBody):
             return self._read_whole(record.data)
         if record.data[:1] != b"{" and record.data.strip() == b"[DONE]":
             return self._finish(self._claimed or "end") if self.draft.started else []
         try:
             chunk = _chunks.decode(record.data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except _UNDECODABLE:
             try:
                 chunk = decode_chunk(record.data, _chunks)
             except BrokenWire as error:
                 # An event that the end of the stream cut is dropped; `close` reports the truncation.
                 return self.fail(error.problem) if record.whole else []
-        if not record.event and self.draft.started and (text := _plain_text(chunk)):
-            if self._streamed != _TEXT_ONLY:
-                settled = self._calls.settle() if "call" in self._streamed else []
-                self._streamed.add("text")
-                return settled + self.draft.text(text)
-            return self.draft.text(text)
         if record.event == "error" or _is_error(chunk):
             return self.fail(decode_error(0, record.data))
         return self.read(chunk)
@@ -247,13 +254,15 @@ class _Answer:
         if delta.audio is not None:
             events += self._audio_piece(delta.audio)
         for call in delta.tool_calls or ():
-            self._streamed.add("call")
-            events += self._calls.feed(call)
+            events += self._call(call)
         if delta.function_call is not None:
-            self._streamed.add("call")
-            function = delta.function_call
-            events += self._calls.feed(shapes.ToolCall(index=_LEGACY, function=function))
+            events += self._call(shapes.ToolCall(index=_LEGACY, function=delta.function_call))
         return events
+
+    def _call(self, piece: shapes.ToolCall) -> list[Event]:
+        self._streamed.add("call")
+        self._in_text = False  # the next text settles the calls before it
+        return self._calls.feed(piece)
 
     def _cite(self, annotations: list[AnyObject]) -> list[Event]:
         """Read citations; OpenAI chat: their spans are character offsets in the whole answer."""
@@ -267,6 +276,7 @@ class _Answer:
         if not text:
             return []
         self._streamed.add("text")
+        self._in_text = True
         return self._calls.settle() + self.draft.text(text)
 
     def _audio_piece(self, piece: shapes.AudioPiece) -> list[Event]:
@@ -339,21 +349,6 @@ class _Answer:
         media_type, data = split_data_url(url)
         image = Image(data=data, media_type=media_type, url="" if data else url)
         return self._calls.settle() + self.draft.add(image)
-
-
-def _plain_text(chunk: shapes.Chunk) -> str:
-    """Return the text of a chunk that has nothing else, as nearly every chunk; else ""."""
-    choices = chunk.choices
-    if choices is None or len(choices) != 1 or chunk.usage or chunk.x_groq or chunk.error:
-        return ""
-    delta = choices[0].delta
-    if delta is None or not isinstance(delta.content, str):
-        return ""
-    plain = shapes.AnswerChoice(0, shapes.Delta(delta.content))
-    return delta.content if choices[0] == plain else ""
-
-
-_TEXT_ONLY = {"text"}
 
 
 def _read_envelope(chunk: shapes.Chunk) -> Foreign:

@@ -4,6 +4,8 @@ Many providers offer this API, each with fields of its own. The structs list the
 read, OpenAI's and those of other providers; a comment names who sends the latter.
 """
 
+from typing import Literal
+
 import msgspec
 
 from toolbridge.core.answer_losses import AnswerFeatures
@@ -299,6 +301,54 @@ class Chunk(msgspec.Struct):
     service_tier: Json = None
     provider: Json = None
     """The provider that served the request (OpenRouter)."""
+
+
+class OnlyText(msgspec.Struct):
+    """A delta that has text and nothing else that is read."""
+
+    content: str
+    reasoning_content: None = None
+    reasoning: None = None
+    thinking: None = None
+    reasoning_details: None = None
+    refusal: None = None
+    tool_calls: None = None
+    function_call: None = None
+    annotations: None = None
+    images: None = None
+    audio: None = None
+
+
+class TextChoice(msgspec.Struct):
+    """The choice of a `TextChunk`."""
+
+    delta: OnlyText
+    index: Literal[0] | None = None
+    message: None = None
+    text: None = None
+    finish_reason: None = None
+    stop_reason: None = None
+    logprobs: None = None
+    usage: None = None
+    error: None = None
+
+
+class TextChunk(msgspec.Struct):
+    """A chunk that has text and nothing else that is read, as nearly every chunk of a stream.
+
+    It lists the fields of `Chunk`, so that it decodes only what `Chunk` decodes.
+    """
+
+    choices: tuple[TextChoice]
+    id: str | None = None
+    model: str | None = None
+    usage: None = None
+    x_groq: None = None
+    error: None = None
+    created: Json = None
+    system_fingerprint: Json = None
+    service_tier: Json = None
+    provider: Json = None
 
 
 # ── tables ───────────────────────────────────────────────────────────────────

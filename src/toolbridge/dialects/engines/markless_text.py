@@ -65,6 +65,24 @@ class MarklessText:
             return [ev.TextDelta(self._index, text)]
         return self._write(piece)
 
+    def take_run(self, events: list[ev.Event], start: int) -> int:
+        """Return how many events from `start` on `feed` would return as they are, and read them."""
+        if self._held or self._space or self.is_empty or self._begins is not None:
+            return 0
+        find, index, pieces = self._find, self._index, self._written.pieces
+        before = len(pieces)
+        for event in events[start:] if start else events:
+            if type(event) is not ev.TextDelta or event.index != index:
+                break
+            text = event.text
+            if not text or text[-1] in SPACE or find(text) is not None:
+                break
+            pieces.append(text)
+        count = len(pieces) - before
+        if len(pieces) > MOST_PIECES:
+            self._written.join()
+        return count
+
     def _write(self, piece: str) -> list[ev.Event]:
         body = piece.rstrip(SPACE)
         if not body:

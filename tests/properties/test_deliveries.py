@@ -1,0 +1,118 @@
+"""The law of deliveries: events that arrive together are handled as events that arrive one by one."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.strategies import answers
+
+from toolbridge import codecs
+from toolbridge.core import events as ev
+from toolbridge.core.codec import AnswerContext
+from toolbridge.core.draft import Draft
+from toolbridge.core.fold import Fold
+from toolbridge.core.messages import Request, Tool
+from toolbridge.dialects.gate import ThoughtGate
+from toolbridge.dialects.stage import DialectStage
+from toolbridge.healing import Healer
+
+TOOLS = (Tool("read", "", {"type": "object", "properties": {"path": {"type": "string"}}}),)
+WRITTEN = '<tool_call>{"name": "read", "arguments": {"path": "a"}}</tool_call>'
+STAGES = {
+    "dialects": lambda: DialectStage(TOOLS),
+    "a dialect": lambda: DialectStage(TOOLS, dialect="hermes_json"),
+    "healing": lambda: Healer(TOOLS),
+    "gate": ThoughtGate,
+    "anthropic": lambda: codecs.load("anthropic").stream_encoder(
+        AnswerContext(Request("m", stream=True))
+    ),
+}
+words = st.sampled_from(
+    [
+        "I",
+        " see",
+        " the",
+        " word ",
+        " ",
+        "\n",
+        "<",
+        "<tool",
+        "_call>",
+        "é",
+        "\ud83d",
+        " to",
+        WRITTEN,
+    ]
+)
+
+
+def call(draft):
+    written = draft.call("k", name="read") + draft.arguments("k", '{"path": "a"}')
+    return written + draft.end("k")
+
+
+def thought(draft):
+    return draft.think("Hm")
+
+
+def half_a_call(draft):
+    return draft.call("half", name="read") + draft.arguments("half", '{"path"')
+
+
+def beside(draft):
+    return draft.text("one", key=1) + draft.text("two", key=2) + draft.text("one", key=1)
+
+
+def answer_of(*parts):
+    """Return the events of an answer; each part is a text, or what a draft does."""
+    draft = Draft()
+    events = draft.start(id="msg_1", model="m")
+    for part in parts:
+        events += draft.text(part) if isinstance(part, str) else part(draft)
+    return events + draft.finish("end")
+
+
+parts = words | words | words | st.sampled_from([call, thought])
+texts = st.lists(parts, max_size=12).map(lambda drawn: answer_of(*drawn))
+CORNERS = {
+    "blocks that get other numbers": answer_of(WRITTEN, call, "I", " see"),
+    "blocks that wait for a call": answer_of("I", half_a_call, "I", " see"),
+    "blocks side by side": answer_of(beside, "I", " see"),
+    "half a pair": [ev.Started("a", "m"), ev.TextStart(0), ev.TextDelta(0, "\ud83d")],
+}
+
+
+def deliveries(data, events):
+    """Return `events` in some parts."""
+    marks = data.draw(st.sets(st.integers(0, len(events)), max_size=3))
+    return [
+        events[begin:end] for begin, end in itertools.pairwise([0, *sorted(marks), len(events)])
+    ]
+
+
+@pytest.mark.parametrize("name", STAGES)
+@given(events=texts | answers(), data=st.data())
+def test_a_stage_returns_the_same_for_one_event_and_for_many(name, events, data):
+    one_by_one, together = STAGES[name](), STAGES[name]()
+    expected = [out for event in events for out in one_by_one.feed(event)]
+    found = [out for batch in deliveries(data, events) for out in together.feed_all(batch)]
+    assert found == expected
+    assert together.close() == one_by_one.close()
+
+
+@pytest.mark.parametrize("name", STAGES)
+@pytest.mark.parametrize("corner", CORNERS)
+def test_events_that_a_shortcut_must_not_take(name, corner):
+    one_by_one, together, events = STAGES[name](), STAGES[name](), CORNERS[corner]
+    assert together.feed_all(events) == [out for event in events for out in one_by_one.feed(event)]
+
+
+@given(events=texts | answers(), data=st.data())
+def test_a_fold_is_the_same_for_one_event_and_for_many(events, data):
+    one_by_one, together = Fold(), Fold()
+    for event in events:
+        one_by_one.feed(event)
+    for batch in deliveries(data, events):
+        together.feed_all(batch)
+    assert together.message == one_by_one.message
