@@ -65,11 +65,13 @@ class _Ratio:
     def learn(self, ratio: float, size: int) -> None:
         self.recent.append(ratio)
         self.sizes.append(size)
-        middle = _median(self.recent)
-        if not self.learned or not _near(self.mean, middle, _DRIFT):
+        ordered = sorted(self.recent)  # for the median: importing `statistics` takes milliseconds
+        half = len(ordered) // 2
+        middle = ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+        if not self.learned or abs(self.mean - middle) > _DRIFT * middle:
             self.mean = middle
             self.learned = 1
-        elif _near(ratio, middle, _STRAY):
+        elif abs(ratio - middle) <= _STRAY * middle:
             self.learned += 1
             self.mean += max(1 / self.learned, _SLOWEST) * (ratio - self.mean)
 
@@ -116,14 +118,3 @@ class Calibration:
             return estimated, "estimated"
         # A prompt that is not empty has at least one token.
         return max(round(estimated * ratio.at(estimated)), min(estimated, 1)), "calibrated"
-
-
-def _median(values: deque[float]) -> float:
-    """Return the median of a few numbers; importing `statistics` would cost milliseconds."""
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
-
-
-def _near(value: float, middle: float, share: float) -> bool:
-    return abs(value - middle) <= share * middle

@@ -8,6 +8,7 @@ the API that the path belongs to.
 import asyncio
 import math
 import re
+from collections.abc import Coroutine
 
 from toolbridge import codecs
 from toolbridge.core.codec import Rejection
@@ -90,12 +91,13 @@ class Dispatcher:
 
         await stream_ws.serve(self._app, scope, receive, send)
 
-    async def serve(self, exchange: HttpExchange) -> None:
+    def serve(self, exchange: HttpExchange) -> Coroutine[None, None, None]:
         """Answer one request and record it."""
         app = self._app  # a reload may replace it while the request runs
         exchange.id = app.request_id()
-        exchange.path = plain_path(exchange.path)
-        await self._recorded(app, exchange, self._app.open_entry(exchange), self._answer)
+        if exchange.path not in routes.PATHS:
+            exchange.path = plain_path(exchange.path)
+        return self._recorded(app, exchange, app.open_entry(exchange), self._answer)
 
     async def _recorded(
         self, app: App, exchange: HttpExchange, entry: Entry, work: routes.Serve
@@ -213,7 +215,7 @@ async def _answer_error(app: App, exchange: HttpExchange, entry: Entry, error: E
 
 def _route(exchange: HttpExchange) -> routes.Serve:
     """Return the function that serves the exchange; raise `UnknownRoute` or `WrongMethod`."""
-    methods = routes.find(exchange.path)
+    methods = routes.PATHS.get(exchange.path) or routes.find(exchange.path)
     if methods is None:
         raise UnknownRoute(
             f"nothing is served at {exchange.path[:200]}; {routes.offer_of(exchange)}"
