@@ -57,11 +57,6 @@ class _Ratio:
     def state(self) -> RatioState:
         return RatioState(self.mean, self.learned, tuple(self.recent), tuple(self.sizes))
 
-    def at(self, estimated: int) -> float:
-        """Return the ratio for a prompt of that size; it approaches 1 for prompts larger than known."""
-        trust = min(1.0, _REACH * max(self.sizes) / estimated) if estimated else 1.0
-        return 1.0 + (self.mean - 1.0) * trust
-
     def learn(self, ratio: float, size: int) -> None:
         self.recent.append(ratio)
         self.sizes.append(size)
@@ -116,5 +111,8 @@ class Calibration:
         ratio = self._ratios.get(model)
         if ratio is None or len(ratio.recent) < _ENOUGH:
             return estimated, "estimated"
+        # The ratio approaches 1 for prompts that are larger than the known ones.
+        trust = min(1.0, _REACH * max(ratio.sizes) / estimated) if estimated else 1.0
+        corrected = round(estimated * (1.0 + (ratio.mean - 1.0) * trust))
         # A prompt that is not empty has at least one token.
-        return max(round(estimated * ratio.at(estimated)), min(estimated, 1)), "calibrated"
+        return max(corrected, min(estimated, 1)), "calibrated"

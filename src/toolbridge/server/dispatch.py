@@ -97,17 +97,18 @@ class Dispatcher:
         exchange.id = app.request_id()
         if exchange.path not in routes.PATHS:
             exchange.path = plain_path(exchange.path)
-        return self._recorded(app, exchange, app.open_entry(exchange), self._answer)
+        return self._recorded(app, exchange, app.open_entry(exchange))
 
     async def _recorded(
-        self, app: App, exchange: HttpExchange, entry: Entry, work: routes.Serve
+        self, app: App, exchange: HttpExchange, entry: Entry, make: routes.Serve | None = None
     ) -> None:
-        """Answer one request with `work` and record it."""
+        """Answer one request and record it; `make` answers one that was admitted before."""
         # The entry of a kept answer belongs to the task that makes the answer.
-        makes_answer = work != self._answer
+        makes_answer = make is not None
         try:
             try:
-                await work(app, exchange, entry)
+                serve = make or await self._admitted(app, exchange, entry)
+                await serve(app, exchange, entry)
             except Aborted:
                 raise
             except Exception as error:  # noqa: BLE001  one faulty request must not stop the server
@@ -126,7 +127,7 @@ class Dispatcher:
             await _reject(exchange, Problem("overloaded", text))
             raise
         finally:
-            app.release(exchange)
+            app.in_flight.pop(exchange, None)  # `release`, without its call
             if makes_answer or not entry.handed_over:
                 app.record(entry, exchange.status)
 
@@ -144,21 +145,17 @@ class Dispatcher:
     def is_websocket(self, path: str) -> bool:
         return plain_path(path) == routes.WEBSOCKET
 
-    async def _answer(self, app: App, exchange: HttpExchange, entry: Entry) -> None:
-        """Check the caller, and answer."""
+    async def _admitted(self, app: App, exchange: HttpExchange, entry: Entry) -> routes.Serve:
+        """Check the caller; return what answers the request."""
         if exchange.method == "OPTIONS" or b"origin" in exchange.head.headers:
             self._allow_origin(exchange)
         if exchange.method == "OPTIONS":
-            await exchange.reply(200, b"")
-            return
+            return _reply_to_options
         if exchange.path not in _OPEN and exchange.path not in routes.PAGES:
             await app.guard.check(exchange)
             if exchange.path != _METRICS:
                 app.admit(exchange, entry)
-        if keeps_answer(exchange, app.config):
-            await self._resume(app, exchange, entry)
-        else:
-            await _route(exchange)(app, exchange, entry)
+        return self._resume if keeps_answer(exchange, app.config) else _route(exchange)
 
     async def _resume(self, app: App, exchange: HttpExchange, entry: Entry) -> None:
         """Answer with a kept answer: a new one, or one that was asked for before."""
@@ -192,6 +189,10 @@ class Dispatcher:
                 "x-toolbridge-run, x-toolbridge-answer",
                 "vary": "origin",
             }
+
+
+async def _reply_to_options(_: App, exchange: HttpExchange, __: Entry) -> None:
+    await exchange.reply(200, b"")
 
 
 async def _answer_error(app: App, exchange: HttpExchange, entry: Entry, error: Exception) -> None:

@@ -201,8 +201,10 @@ class HttpExchange(IncomingRequest):
         head, self._pending = self._pending, b""
         if self.client_left:
             return
-        channel = self.channel
-        if data := head + self._framing.last(last):
+        framing, channel = self._framing, self.channel
+        if framing.chunked or framing.bodiless:
+            last = framing.last(last)
+        if data := head + last:
             channel.write(data)
         channel.answered(self)
 

@@ -13,6 +13,7 @@ LONGEST_HEADER = 4000
 _CONTROLS = re.compile(rb"[\x00-\x1f\x7f]")
 _STATUS = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}
 _BODILESS = frozenset({204, 304})
+_line = "%s: %s\r\n".__mod__
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -56,7 +57,7 @@ def encode_head(
 ) -> bytes:
     """Return the status line and header fields; `defaults` are uvicorn's own, such as the date."""
     first = _STATUS.get(status) or b"HTTP/1.1 %d \r\n" % status
-    shown = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    shown = "".join(map(_line, headers.items()))
     plain = shown.replace("\r\n", "")
     if (
         len(shown) <= LONGEST_HEADER

@@ -111,7 +111,8 @@ class GatewayTools:
 
     def __exit__(self, *_: object) -> None:
         self._users -= 1
-        self._end_if_unused()
+        if self._is_old:
+            self._end_if_unused()
 
     def _end_if_unused(self) -> None:
         """After a reload, end connections and processes with the last request that uses them."""
