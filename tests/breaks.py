@@ -496,7 +496,7 @@ BREAKS = [
     Break(
         "PX-X6",
         "core/ids.py",
-        'return f"req_{self._beginning}{self.draw(10)}"',
+        'return f"req_{self._beginning}{blake2b(key, digest_size=5).hexdigest()}"',
         'return f"req_{self.draw(6)}"',
         ("tests/server/test_routes.py::test_one_line_is_logged_per_request",),
     ),
@@ -717,7 +717,7 @@ BREAKS = [
     Break(
         "CB-25",
         "server/auth.py",
-        "raise NotAllowed(_UNKNOWN if created else _WRONG)",
+        "raise NotAllowed(_UNKNOWN if is_created else _WRONG)",
         "return",
         ("tests/server/test_access.py::test_a_key_is_asked_for_when_one_is_set",),
     ),

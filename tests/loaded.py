@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPORT = """
-    import json, resource, sys, time
+    import gc, json, resource, sys, time
 
     def report(began, file):
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -22,6 +22,7 @@ REPORT = """
             "modules": sorted(sys.modules),
             "ms": (time.perf_counter() - began) * 1000,
             "mb": most / (1 << 20 if sys.platform == "darwin" else 1 << 10),
+            "collects": gc.isenabled(),
         }
         with open(file, "w") as out:
             json.dump(found, out)
@@ -65,6 +66,8 @@ class Loaded:
     modules: frozenset[str]
     ms: float
     mb: float
+    collects: bool
+    """Whether the garbage collector runs."""
 
     @property
     def own(self) -> list[str]:
@@ -109,7 +112,7 @@ def _run(program: str, folder: Path, *arguments: str) -> Loaded:
     )
     assert out.exists(), done.stderr
     found = json.loads(out.read_text())
-    return Loaded(frozenset(found["modules"]), found["ms"], found["mb"])
+    return Loaded(frozenset(found["modules"]), found["ms"], found["mb"], found["collects"])
 
 
 def main() -> None:

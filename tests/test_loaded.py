@@ -45,6 +45,7 @@ def test_the_library_alone_loads_no_network(tmp_path):
 @pytest.mark.parametrize("config", ["", REAL.format(url="http://127.0.0.1:1")])
 def test_a_gateway_that_listens_has_loaded_only_what_every_request_needs(tmp_path, config):
     loaded = served(tmp_path, config)
+    assert loaded.collects, "the garbage collector rests during the start only"
     assert "toolbridge.server.app" in loaded.modules
     assert loaded.below(*OPTIONAL, "uvicorn.protocols.http.h11_impl", "websockets") == []
     assert loaded.below("toolbridge.demo") == ["toolbridge.demo", "toolbridge.demo.identity"], (

@@ -32,6 +32,12 @@ def test_ids_of_requests_do_not_repeat_and_neighbours_begin_alike():
     assert drawn[0][:10] == drawn[200][:10] != drawn[-1][:10]
 
 
+def test_an_id_of_a_request_is_drawn_as_any_other():
+    ids, drawn = Ids("seed"), Ids("seed")
+    beginning = drawn.draw(6)
+    assert [ids.request() for _ in range(3)] == [f"req_{beginning}{drawn.draw(10)}" for _ in "123"]
+
+
 def test_the_same_seed_gives_the_same_ids():
     one, other = Ids("seed"), Ids(b"seed")
     assert [one.call(), one.message()] == [other.call(), other.message()]

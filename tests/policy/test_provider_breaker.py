@@ -102,3 +102,24 @@ def test_it_is_never_shut_for_longer_than_the_bound(steps):
         assert breaker.until <= now + LONGEST_REST
     breaker.leave()
     assert breaker.lets_through(now + LONGEST_REST)
+
+
+STEPS = st.sampled_from(["begin", "answered", "succeed", "fail", "leave"])
+
+
+@given(st.lists(st.tuples(STEPS, st.floats(0, 1000)), max_size=30))
+def test_a_closed_breaker_without_failures_needs_no_call(steps):
+    """`provider_health.RequestInFlight` leaves these calls out."""
+    breaker, now = ProviderBreaker(), 0.0
+    for step, seconds in steps:
+        now += seconds
+        call = getattr(breaker, step)
+        call(now) if step in {"begin", "fail"} else call()
+        before = dict(vars(breaker))
+        if not breaker.until:
+            assert breaker.lets_through(now)
+            assert breaker.begin(now) is False
+            assert vars(breaker) == before
+            if not breaker.failures:
+                breaker.succeed()
+                assert vars(breaker) == before

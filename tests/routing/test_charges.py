@@ -36,8 +36,9 @@ class Reported:
     def finish(self, message: Message, estimated: bool) -> None:  # noqa: FBT001  as `Entry` has it
         self.found.append((message, estimated))
 
-    def row_so_far(self, message: Message, *, estimated: bool) -> LedgerRow:
-        return LedgerRow("req_1", 1000.0, output=message.usage.output, estimated=estimated)
+    def row(self, status: int, so_far: Message, *, estimated: bool) -> LedgerRow:
+        output = so_far.usage.output
+        return LedgerRow("req_1", 1000.0, status=status, output=output, estimated=estimated)
 
 
 async def opened(charges: Charges, request: Reported | None = None) -> Charge:
@@ -82,7 +83,7 @@ async def test_a_refused_pass_leaves_nothing_reserved_and_charges_the_others(cha
     said = (Text("x" * 400),)
     message = Message(content=said, usage=Usage(input=990, output=5), stop="error")
     charge.message = message
-    async with charge.settling():
+    async with charge:
         pass
     assert await state(charges) == (995, 0)
     ((spent, _),) = request.found
@@ -106,7 +107,7 @@ class Noted:
     def __init__(self) -> None:
         self.rows: list[LedgerRow] = []
 
-    def note(self, row: LedgerRow, held: object) -> LedgerRow:
+    def note(self, row: LedgerRow, held: object, *, safe: bool) -> LedgerRow:  # noqa: ARG002
         assert held is None
         self.rows.append(row)
         return row
@@ -119,7 +120,7 @@ async def test_a_request_without_limits_is_reported_as_it_ended(charges, same):
     settled = Message(content=(Text("x"),), usage=Usage(input=9, output=7), stop="end")
     ended = settled if same else replace(settled, usage=Usage(input=9, output=8))
     charge = charges.begin(None, request)
-    async with charge.settling():
+    async with charge:
         await charge.fit(ROUTE, Asked(100, 50))
         await charge.settle(settled)
         charge.message = ended

@@ -243,14 +243,17 @@ class Kept:
     def __init__(self, id, size):
         self.id, self.size, self.owner = id, size, ""
 
+    def finish(self, status):
+        self.status = status
+
 
 def test_what_is_kept_is_bounded_by_bytes():
     kept = KeptRequests(100)
     for number in range(50):
-        kept.add(Kept(f"req_{number}", 30))
+        kept.add(Kept(f"req_{number}", 30), 200)
     assert kept.find("req_46", "") is None
     assert kept.find("req_47", "").id == "req_47"
-    kept.add(Kept("large", 1000))
+    kept.add(Kept("large", 1000), 200)
     assert kept.find("last", "") is None
 
 

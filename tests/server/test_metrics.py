@@ -47,7 +47,8 @@ def test_counters_go_on_after_they_were_read():
     made.first_token = 0.5
     for _ in range(3):
         metrics.record(made, 200, 0.25)
-        metrics.record_call(made, 200, inner=True)
+        metrics.record_inner_answer(made, 200)
+        metrics.record_call(made, 200)
         read = metrics.text().split("\n")
     labels = 'model="m",provider=""'
     assert f'toolbridge_requests_total{{{labels},status="200",surface="openai_chat"}} 3' in read

@@ -57,19 +57,16 @@ class _Ratio:
     def state(self) -> RatioState:
         return RatioState(self.mean, self.learned, tuple(self.recent), tuple(self.sizes))
 
-    def at(self, estimated: int) -> float:
-        """Return the ratio for a prompt of that size; it approaches 1 for prompts larger than known."""
-        trust = min(1.0, _REACH * max(self.sizes) / estimated) if estimated else 1.0
-        return 1.0 + (self.mean - 1.0) * trust
-
     def learn(self, ratio: float, size: int) -> None:
         self.recent.append(ratio)
         self.sizes.append(size)
-        middle = _median(self.recent)
-        if not self.learned or not _near(self.mean, middle, _DRIFT):
+        ordered = sorted(self.recent)  # for the median: importing `statistics` takes milliseconds
+        half = len(ordered) // 2
+        middle = ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+        if not self.learned or abs(self.mean - middle) > _DRIFT * middle:
             self.mean = middle
             self.learned = 1
-        elif _near(ratio, middle, _STRAY):
+        elif abs(ratio - middle) <= _STRAY * middle:
             self.learned += 1
             self.mean += max(1 / self.learned, _SLOWEST) * (ratio - self.mean)
 
@@ -114,16 +111,8 @@ class Calibration:
         ratio = self._ratios.get(model)
         if ratio is None or len(ratio.recent) < _ENOUGH:
             return estimated, "estimated"
+        # The ratio approaches 1 for prompts that are larger than the known ones.
+        trust = min(1.0, _REACH * max(ratio.sizes) / estimated) if estimated else 1.0
+        corrected = round(estimated * (1.0 + (ratio.mean - 1.0) * trust))
         # A prompt that is not empty has at least one token.
-        return max(round(estimated * ratio.at(estimated)), min(estimated, 1)), "calibrated"
-
-
-def _median(values: deque[float]) -> float:
-    """Return the median of a few numbers; importing `statistics` would cost milliseconds."""
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
-
-
-def _near(value: float, middle: float, share: float) -> bool:
-    return abs(value - middle) <= share * middle
+        return max(corrected, min(estimated, 1)), "calibrated"

@@ -1,10 +1,12 @@
 """The command line: one module per command, imported when the command runs."""
 
+import gc
 import io
 import os
 import sys
 from contextlib import suppress
 from importlib import import_module
+from types import ModuleType
 
 from toolbridge.cli.parser import CommandParser, nearest
 from toolbridge.core.errors import ToolbridgeError
@@ -92,13 +94,23 @@ def _dispatch(given: list[str]) -> int:
 
 
 def _run(name: str, given: list[str]) -> int:
-    command = import_module(f"{__name__}.{name}")
+    command = _imported(name)
     parser = CommandParser(f"toolbridge {name}", description=command.__doc__)
     command.arguments(parser)
     split = getattr(command, "split", None)
     args, _ = parser.parse_known_args(given if split is None else split(given))
     status: int = command.run(args)
     return status
+
+
+def _imported(name: str) -> ModuleType:
+    """Import a command without the garbage collector: modules are no garbage, and many objects."""
+    gc.disable()
+    try:
+        return import_module(f"{__name__}.{name}")
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _ready_streams() -> None:

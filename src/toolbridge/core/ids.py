@@ -40,7 +40,9 @@ class Ids:
         """
         if not self._beginning or not self._drawn % _NEIGHBOURS:
             self._beginning = self.draw(6)
-        return f"req_{self._beginning}{self.draw(10)}"
+        self._drawn += 1  # `draw(10)`, without its call
+        key = self._seed + self._drawn.to_bytes(8, "big")
+        return f"req_{self._beginning}{blake2b(key, digest_size=5).hexdigest()}"
 
 
 class SeenIds:

@@ -1,12 +1,13 @@
 """The charge of one model request: its reservation, and what its answer has used so far.
 
-`Charges` makes it. The caller calls `fit` for each route that it tries, inside `settling`.
+`Charges` makes it. The caller calls `fit` for each route that it tries, inside the charge as a
+context, which settles at the end, whatever happens; the request gets the answer and its usage.
 """
 
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, Self
+from typing import Protocol
 
 import msgspec
 
@@ -32,8 +33,8 @@ class ChargedRequest(Protocol):
     def finish(self, message: Message, estimated: bool) -> None:  # noqa: FBT001  as `Entry` has it
         """Take the answer with its usage."""
 
-    def row_so_far(self, message: Message, *, estimated: bool) -> LedgerRow:
-        """Return the row of the ledger if the request ended now."""
+    def row(self, status: int, so_far: Message, *, estimated: bool) -> LedgerRow:
+        """Return the row of the ledger if the process were killed now."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -61,8 +62,8 @@ class PriceUnknown(NotAllowed):
 class RowJournal(Protocol):
     """Keeps the rows of running requests for the case that the process is killed."""
 
-    def note(self, row: LedgerRow, held: Reservation | None) -> LedgerRow:
-        """Keep a row; return it as it is kept."""
+    def note(self, row: LedgerRow, held: Reservation | None, *, safe: bool) -> LedgerRow:
+        """Keep a row; return it as it is kept. The texts of a `safe` one are as they are kept."""
 
 
 class ChargeAccount(Protocol):
@@ -124,7 +125,7 @@ class Charge:
             self._known = None
             # The cost is left out: the price list may have to be loaded, and the request waits.
             prompt = Message(usage=Usage(input=asked.prompt))
-            self._note(self._request.row_so_far(prompt, estimated=True))
+            self._note(self._request.row(0, prompt, estimated=True))
 
     def leave(self) -> None:
         """Charge nothing for the route: its answer needs no model."""
@@ -137,7 +138,7 @@ class Charge:
         """
         if not self._settled and self._row is not None:
             used, estimated = await self._used(message)
-            self._note(_with_usage(self._row, used.usage, estimated=estimated))
+            self._note(_with_usage(self._row, used.usage, estimated=estimated), safe=True)
             self._ended = message, used, estimated
         self._settled = True
         if self.reservation is not None:
@@ -149,13 +150,13 @@ class Charge:
             used = await self._priced(Message(), usage)
             await self._charges.settle(reservation, used.usage)
 
-    def _note(self, row: LedgerRow) -> None:
+    def _note(self, row: LedgerRow, *, safe: bool = False) -> None:
         """Let the journal have what was used so far."""
         if (journal := self._charges.journal) is not None:
             # The row has the usage of all passes, and a reservation is for the last one: after
             # others, the reservation of a killed process ends with its lease.
             held = None if self.reservation is None or self._earlier.total else self.reservation
-            self._row = journal.note(row, held)
+            self._row = journal.note(row, held, safe=safe)
 
     async def note_so_far(self) -> None:
         """Let the journal have what was read of the answer, if that is more than it has."""
@@ -165,13 +166,9 @@ class Charge:
         used, _ = await self._used(message)
         if self._settled:  # meanwhile
             return
-        row, noted = self._request.row_so_far(used, estimated=True), self._row
+        row, noted = self._request.row(0, used, estimated=True), self._row
         if noted is None or (row.output, row.cost) != (noted.output, noted.cost):
             self._note(row)
-
-    def settling(self) -> Self:
-        """Settle at the end, whatever happens; the request gets the answer and its usage."""
-        return self
 
     async def __aenter__(self) -> None:
         self._charges.follow(self)
@@ -249,7 +246,7 @@ class Charge:
         """Return the usage of the last request to the model, and whether it is estimated."""
         usage, estimated = spent(message, 0 if self._asked is None else self._asked.prompt)
         early = self._earlier
-        if early is _NOTHING or not early.total:
+        if not early.total:
             return usage, estimated
         # The counts of an answer have the output of all requests and the prompt of the last one.
         output = max(usage.output - early.output, 0)
@@ -265,8 +262,10 @@ class Charge:
 
     async def _used(self, message: Message) -> tuple[Message, bool]:
         """Return `message` with the usage of all requests to the model, and whether it is estimated."""
-        usage, estimated = self._last(message)
-        if self._earlier is not _NOTHING:
+        if self._earlier is _NOTHING:
+            usage, estimated = spent(message, 0 if self._asked is None else self._asked.prompt)
+        else:
+            usage, estimated = self._last(message)
             usage = usage.plus(self._earlier)
         if usage is message.usage and self._route is not None and not has_price(self._route):
             return message, estimated

@@ -76,7 +76,8 @@ class ExchangeTrace:
     def __init__(self, seed: bytes = b"") -> None:
         self.records = False
         """Whether the bytes of responses are kept."""
-        self.seed = seed or random.randbytes(16)  # noqa: S311  ids need to differ, not to be secret
+        # Ids need to differ, not to be secret.
+        self.seed = seed or random.getrandbits(128).to_bytes(16, "little")
         """The seed of the ids in the answer; a replay with the same seed writes the same ids."""
         self.started = time.monotonic()
         self.attempts: list[TracedAttempt] = []
@@ -88,7 +89,7 @@ class ExchangeTrace:
 
     def begin(self, route: Route) -> TracedAttempt:
         """Return a new attempt."""
-        attempt = TracedAttempt(route, self.elapsed)
+        attempt = TracedAttempt(route, time.monotonic() - self.started)
         self.attempts.append(attempt)
         return attempt
 
@@ -111,9 +112,10 @@ class ExchangeTrace:
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
         """Note the head of the response to the current attempt."""
         if self.attempts:
-            self.attempts[-1].status = status
-            self.attempts[-1].answered_at = self.elapsed
-            self.attempts[-1].response_headers = headers
+            current = self.attempts[-1]
+            current.status = status
+            current.answered_at = time.monotonic() - self.started
+            current.response_headers = headers
 
     def received(self, piece: bytes) -> None:
         """Keep a piece of the response."""

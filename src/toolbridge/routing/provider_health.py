@@ -190,13 +190,16 @@ class RequestInFlight:
             await self._places.enter(self._caller)
 
     def __enter__(self) -> Self:
-        now = _now()
+        if self._breaker.until:  # a closed breaker lets every request through, and none is a probe
+            self._enter_open(_now())
+        return self
+
+    def _enter_open(self, now: float) -> None:
         if not self._insists and not self._breaker.lets_through(now):
             if self._places is not None:
                 self._places.leave()
             raise PassedOver(f"{self._breaker.failures} failures in a row")
         self._probe = self._breaker.begin(now)
-        return self
 
     def answered(self) -> None:
         """Note the first content of the answer."""
@@ -206,7 +209,8 @@ class RequestInFlight:
         """Note the end of the answer: complete, or broken off by a failure."""
         self._noted = True
         if problem is None or (problem.status and not shows_outage(problem)):
-            self._breaker.succeed()
+            if self._breaker.failures or self._breaker.until:
+                self._breaker.succeed()
         elif shows_outage(problem):
             self._breaker.fail(_now())
         elif self._probe:

@@ -207,27 +207,34 @@ class App:
         """Add a finished request to the metrics and to the request log."""
         entry.took = seconds = time.monotonic() - entry.started
         self.metrics.record(entry, status, seconds)
+        later = self._writes_later()
         if entry.asks_model:
-            self.record_call(entry, status, inner=False)
+            self._record_call(entry, status, later=later)
         elif entry.on_end is not None:  # for a model, and rejected before that was clear
             self.recent_requests.add(entry.row(status))
         for one, its_status in entry.inner:
-            self.record_call(one, its_status)
+            self.record_inner_call(one, its_status)
         if self._request_log.writes:
-            self._request_log.write(entry.line(status), later=self._writes_later())
+            self._request_log.write(entry.line(status), later=later)
         if entry.on_end is not None:
             entry.on_end(status)
 
-    def record_call(self, entry: Entry, status: int, *, inner: bool = True) -> None:
-        """Add a request to a model to the metrics of its key, to the recent ones and to the ledger.
+    def record_inner_call(self, entry: Entry, status: int) -> None:
+        """Add a request that the gateway itself has made for another one.
 
-        `inner` requests are those of a structured stream, which the request log does not have.
+        Those of a structured stream are such requests. The request log does not have them.
         """
-        self.metrics.record_call(entry, status, inner=inner)
+        self.metrics.record_inner_answer(entry, status)
+        self._record_call(entry, status, later=self._writes_later())
+
+    def _record_call(self, entry: Entry, status: int, *, later: bool) -> None:
+        """Add a request to a model to the metrics of its key, to the recent ones and to the ledger."""
+        if "toolbridge.key" in entry.fields:
+            self.metrics.record_call(entry, status)
         row = entry.row(status)
         self.recent_requests.add(row)
         if self.ledger is not None:
-            self.ledger.add(row, later=self._writes_later())
+            self.ledger.add(row, later=later)
         if self._telemetry is not None:
             self._telemetry.record(entry, status)
 

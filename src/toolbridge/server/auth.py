@@ -6,6 +6,7 @@ that was pointed at loopback (DNS rebinding) is rejected by its Host field, a pa
 """
 
 import hmac
+import time
 
 from toolbridge.config import Config
 from toolbridge.core.errors import ConfigError, NotAllowed, Unauthenticated
@@ -57,10 +58,13 @@ class Guard:
 
     async def check(self, request: IncomingRequest) -> None:
         """Raise `NotAllowed` or `Unauthenticated` if the request is not permitted."""
-        if not self._created.is_fresh:
-            await self._created.refresh()
-        needs_key = self.needs_key
-        self._check_origin(request, needs_key=needs_key)
+        created = self._created
+        if time.monotonic() >= created.fresh_until:
+            await created.refresh()
+        needs_key = bool(self._key) or created.required
+        headers = request.head.headers
+        if b"origin" in headers or (not needs_key and headers.get(b"host") != self._good_host):
+            self._check_origin(request, needs_key=needs_key)
         if not needs_key:
             return
         shown = shown_keys(request)
@@ -72,10 +76,10 @@ class Guard:
         if self._key and any(hmac.compare_digest(key.encode(), self._key) for key in shown):
             request.caller = self._key.decode()
             return
-        record = self._created.find(shown)
+        record = created.find(shown)
         if record is None:
-            created = any(key.startswith(PREFIX) for key in shown)
-            raise NotAllowed(_UNKNOWN if created else _WRONG)
+            is_created = any(key.startswith(PREFIX) for key in shown)
+            raise NotAllowed(_UNKNOWN if is_created else _WRONG)
         check_route(record.name, record.scopes, request.path)
         request.caller, request.access = f"key:{record.id}", record
 
@@ -92,7 +96,7 @@ class Guard:
         if not self._local or needs_key:
             return
         host = headers.get(b"host", b"")
-        if not host or host == self._good_host:
+        if not host:
             return
         given = host.decode("latin-1")
         if not is_loopback(host_of(given)):

@@ -39,7 +39,8 @@ class CreatedKeys:
         """Whether every request needs a key."""
         self._records: dict[str, KeyRecord] = {}
         self._version: int | None = None
-        self._read_at = float("-inf")
+        self.fresh_until = float("-inf")
+        """The time of `time.monotonic` until which the keys are not read again."""
         self._trouble = ""
         self._lock = asyncio.Lock()
         self._reading: asyncio.Task[None] | None = None
@@ -69,17 +70,17 @@ class CreatedKeys:
             self._reading = asyncio.create_task(self._try_to_read(self._store))
         # Under load no request waits for the server. After a pause the known keys are too old: one may
         # have been revoked. While the server does not answer, the keys that were read last are valid.
-        if not self._trouble and time.monotonic() - self._read_at > 2 * _PAUSE:
+        if not self._trouble and time.monotonic() > self.fresh_until + _PAUSE:
             await asyncio.wait({self._reading}, timeout=_WAIT)
 
     @property
     def is_fresh(self) -> bool:
         """Whether the keys were read in the last second."""
-        return time.monotonic() - self._read_at < _PAUSE
+        return time.monotonic() < self.fresh_until
 
     async def _try_to_read(self, store: KeyStore) -> None:
         await self._read_or_report(store)
-        self._read_at = time.monotonic()  # not after a cancellation
+        self.fresh_until = time.monotonic() + _PAUSE  # not after a cancellation
 
     async def _read_or_report(self, store: KeyStore) -> None:
         if not self.required and not store.may_exist():

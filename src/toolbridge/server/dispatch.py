@@ -8,6 +8,7 @@ the API that the path belongs to.
 import asyncio
 import math
 import re
+from collections.abc import Coroutine
 
 from toolbridge import codecs
 from toolbridge.core.codec import Rejection
@@ -90,22 +91,24 @@ class Dispatcher:
 
         await stream_ws.serve(self._app, scope, receive, send)
 
-    async def serve(self, exchange: HttpExchange) -> None:
+    def serve(self, exchange: HttpExchange) -> Coroutine[None, None, None]:
         """Answer one request and record it."""
         app = self._app  # a reload may replace it while the request runs
         exchange.id = app.request_id()
-        exchange.path = plain_path(exchange.path)
-        await self._recorded(app, exchange, self._app.open_entry(exchange), self._answer)
+        if exchange.path not in routes.PATHS:
+            exchange.path = plain_path(exchange.path)
+        return self._recorded(app, exchange, app.open_entry(exchange))
 
     async def _recorded(
-        self, app: App, exchange: HttpExchange, entry: Entry, work: routes.Serve
+        self, app: App, exchange: HttpExchange, entry: Entry, make: routes.Serve | None = None
     ) -> None:
-        """Answer one request with `work` and record it."""
+        """Answer one request and record it; `make` answers one that was admitted before."""
         # The entry of a kept answer belongs to the task that makes the answer.
-        makes_answer = work != self._answer
+        makes_answer = make is not None
         try:
             try:
-                await work(app, exchange, entry)
+                serve = make or await self._admitted(app, exchange, entry)
+                await serve(app, exchange, entry)
             except Aborted:
                 raise
             except Exception as error:  # noqa: BLE001  one faulty request must not stop the server
@@ -124,7 +127,7 @@ class Dispatcher:
             await _reject(exchange, Problem("overloaded", text))
             raise
         finally:
-            app.release(exchange)
+            app.in_flight.pop(exchange, None)  # `release`, without its call
             if makes_answer or not entry.handed_over:
                 app.record(entry, exchange.status)
 
@@ -142,21 +145,17 @@ class Dispatcher:
     def is_websocket(self, path: str) -> bool:
         return plain_path(path) == routes.WEBSOCKET
 
-    async def _answer(self, app: App, exchange: HttpExchange, entry: Entry) -> None:
-        """Check the caller, and answer."""
+    async def _admitted(self, app: App, exchange: HttpExchange, entry: Entry) -> routes.Serve:
+        """Check the caller; return what answers the request."""
         if exchange.method == "OPTIONS" or b"origin" in exchange.head.headers:
             self._allow_origin(exchange)
         if exchange.method == "OPTIONS":
-            await exchange.reply(200, b"")
-            return
+            return _reply_to_options
         if exchange.path not in _OPEN and exchange.path not in routes.PAGES:
             await app.guard.check(exchange)
             if exchange.path != _METRICS:
                 app.admit(exchange, entry)
-        if keeps_answer(exchange, app.config):
-            await self._resume(app, exchange, entry)
-        else:
-            await _route(exchange)(app, exchange, entry)
+        return self._resume if keeps_answer(exchange, app.config) else _route(exchange)
 
     async def _resume(self, app: App, exchange: HttpExchange, entry: Entry) -> None:
         """Answer with a kept answer: a new one, or one that was asked for before."""
@@ -192,6 +191,10 @@ class Dispatcher:
             }
 
 
+async def _reply_to_options(_: App, exchange: HttpExchange, __: Entry) -> None:
+    await exchange.reply(200, b"")
+
+
 async def _answer_error(app: App, exchange: HttpExchange, entry: Entry, error: Exception) -> None:
     """Answer with the error that a route has raised."""
     if isinstance(error, ToolbridgeError):
@@ -213,7 +216,7 @@ async def _answer_error(app: App, exchange: HttpExchange, entry: Entry, error: E
 
 def _route(exchange: HttpExchange) -> routes.Serve:
     """Return the function that serves the exchange; raise `UnknownRoute` or `WrongMethod`."""
-    methods = routes.find(exchange.path)
+    methods = routes.PATHS.get(exchange.path) or routes.find(exchange.path)
     if methods is None:
         raise UnknownRoute(
             f"nothing is served at {exchange.path[:200]}; {routes.offer_of(exchange)}"

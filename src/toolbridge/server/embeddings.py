@@ -38,7 +38,7 @@ async def serve(app: App, exchange: HttpExchange, entry: Entry, decode: Decode) 
     exchange.extra_headers["x-toolbridge-model"] = route.address
     headers = app.gateway.client_headers.of(exchange, route.provider_config, request.origin)
     charge = app.gateway.charges.begin(exchange.access, entry)
-    async with charge.settling():
+    async with charge:
         await charge.fit(route, _size(request))
         answer, losses = await embed(app.upstream, route, request, headers)
         entry.losses = list(losses)

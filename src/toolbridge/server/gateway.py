@@ -190,7 +190,7 @@ class Gateway:
         """Answer with the first model of the chain that gives an answer."""
         charge = turn.charge = self.charges.begin(turn.exchange.access, turn.entry)
         chain.reserve = turn.reserve
-        async with charge.settling():
+        async with charge:
             await chain.prepare()
             if len(turn.kept.body) > LARGE:
                 await next_turn()

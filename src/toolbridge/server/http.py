@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 from toolbridge.core.errors import TooLarge, UnknownEncoding
 from toolbridge.server.encodings import KNOWN, unpacked
 from toolbridge.server.http_head import Head
-from toolbridge.server.http_reply import BodyFraming, encode_head, framing
+from toolbridge.server.http_reply import NO_BODY_YET, encode_head, framing
 from toolbridge.store.keys import KeyRecord
 
 
@@ -93,7 +93,12 @@ class HttpExchange(IncomingRequest):
     """Whether a chunk may be sent with `push`, which does not wait."""
 
     def __init__(self, head: Head, channel: Channel) -> None:
-        super().__init__(head)
+        # The fields of `IncomingRequest`, without a call of its `__init__` for each request.
+        self.head = head
+        self.method = head.method
+        self.path = head.path
+        self.id = self.caller = ""
+        self.access = None
         self.channel = channel
         self.status = 0
         self.sent = 0
@@ -102,7 +107,7 @@ class HttpExchange(IncomingRequest):
         self.extra_headers: dict[str, str] = {}
         self.tap: ResponseTap | None = None
         self.keeps = head.keep_alive
-        self._framing = BodyFraming(chunked=False, keeps=False)
+        self._framing = NO_BODY_YET
         self._pending = b""
         """The head of the response, until there is a chunk to send with it."""
 
@@ -131,24 +136,25 @@ class HttpExchange(IncomingRequest):
     def _begin(self, status: int, headers: Mapping[str, str]) -> None:
         """Keep the head for the first chunk, so that both are one write."""
         self.status = status
+        modern, channel = self.head.modern, self.channel
         every = {**headers, **self.extra_headers}
         if self.id:
             every["request-id"] = every["x-request-id"] = self.id
-        self._framing = framing(
+        self._framing = framed = framing(
             self.method,
             status,
             sized="content-length" in every,
-            modern=self.head.modern,
-            keeps=self.keeps and self.channel.keeps_after(self),
+            modern=modern,
+            keeps=self.keeps and channel.keeps_after(self),
         )
-        self.keeps = self._framing.keeps
-        if not self.keeps:
+        self.keeps = framed.keeps
+        if not framed.keeps:
             every["connection"] = "close"
-        elif not self.head.modern:
+        elif not modern:
             every["connection"] = "keep-alive"  # HTTP/1.0 closes unless both sides send this
         if self.tap is not None:
             self.tap.begin(status, every)
-        self._pending = encode_head(status, every, self._framing, self.channel.defaults())
+        self._pending = encode_head(status, every, framed, channel.defaults())
 
     def _flush(self) -> None:
         head, self._pending = self._pending, b""
@@ -181,10 +187,13 @@ class HttpExchange(IncomingRequest):
         return not channel.paused
 
     async def finish(self, last: bytes = b"") -> None:
+        if self.channel.paused and not self.finished:
+            await self.channel.drained()
+        self._finish(last)
+
+    def _finish(self, last: bytes) -> None:
         if self.finished:
             return
-        if self.channel.paused:
-            await self.channel.drained()
         self.finished = True
         self.sent += len(last)
         if self.tap is not None:
@@ -192,9 +201,12 @@ class HttpExchange(IncomingRequest):
         head, self._pending = self._pending, b""
         if self.client_left:
             return
-        if data := head + self._framing.last(last):
-            self.channel.write(data)
-        self.channel.answered(self)
+        framing, channel = self._framing, self.channel
+        if framing.chunked or framing.bodiless:
+            last = framing.last(last)
+        if data := head + last:
+            channel.write(data)
+        channel.answered(self)
 
     async def reply(
         self, status: int, body: bytes, headers: Mapping[str, str] | None = None
@@ -204,7 +216,7 @@ class HttpExchange(IncomingRequest):
             await self.channel.drained(bounded=True)
         every = {"content-type": "application/json", "content-length": str(len(body))}
         self._begin(status, {**every, **headers} if headers else every)
-        await self.finish(body)
+        self._finish(body)
 
 
 def cancelled_by_client(exchange: HttpExchange) -> bool:

@@ -321,9 +321,9 @@ class HttpConnection(asyncio.Protocol):
         """Return whether the rest of the request body has a known length and is short enough."""
         if not self._keeps:
             return False
-        left = self._reader.left
         if self._reader.complete:
             return True
+        left = self._reader.left
         return left is not None and left <= HIGH_WATER and not exchange.head.expects
 
     async def read_body(self, exchange: HttpExchange, limit: int) -> bytes:
@@ -372,15 +372,20 @@ class HttpConnection(asyncio.Protocol):
         if self._exchange is not exchange:
             return
         self._exchange = None
+        read_all = self._reader.is_empty
         if not exchange.keeps or not self._keeps:
-            if self._reader.complete and not self._reader.waiting:
+            if read_all:
                 self._close()
             else:
                 self._close_slowly(self._limits.body_timeout)
-            return
-        waits = self._limits.idle_timeout if self._reader.complete else self._limits.body_timeout
-        self._deadline.set(waits)
-        self._go_on()
+        elif read_all:  # nearly every request: the next one has not come yet
+            self._deadline.set(self._limits.idle_timeout)
+            if self._unread:
+                self._unhold()
+        else:
+            whole = self._reader.complete
+            self._deadline.set(self._limits.idle_timeout if whole else self._limits.body_timeout)
+            self._go_on()
 
 
 def _upgrade_fault(head: Head, waiting: int) -> str:

@@ -53,6 +53,11 @@ class RequestReader:
         return len(self._rest)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether every byte that has arrived belongs to a request that has arrived completely."""
+        return self.complete and not self._rest
+
+    @property
     def left(self) -> int | None:
         """The number of body bytes that are still to be read; None for a body in chunks."""
         return None if self._chunks is not None else self._left

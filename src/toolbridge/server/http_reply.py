@@ -4,8 +4,7 @@ Pure. HTTP/1.0 has no chunks: a body of unknown length ends when the connection 
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 
 import msgspec
@@ -14,6 +13,7 @@ LONGEST_HEADER = 4000
 _CONTROLS = re.compile(rb"[\x00-\x1f\x7f]")
 _STATUS = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}
 _BODILESS = frozenset({204, 304})
+_line = "%s: %s\r\n".__mod__
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -33,9 +33,13 @@ class BodyFraming(msgspec.Struct, frozen=True):
 
     def last(self, piece: bytes = b"") -> bytes:
         """Return the wire bytes of the last part of the body, with the end mark."""
-        if not self.chunked or self.bodiless:
-            return self.frame(piece)
-        return self.frame(piece) + b"0\r\n\r\n"
+        if self.bodiless:
+            return b""
+        return self.frame(piece) + b"0\r\n\r\n" if self.chunked else piece
+
+
+NO_BODY_YET = BodyFraming(chunked=False, keeps=False)
+"""The framing before a response begins."""
 
 
 def framing(method: str, status: int, *, sized: bool, modern: bool, keeps: bool) -> BodyFraming:
@@ -49,25 +53,37 @@ def encode_head(
     status: int,
     headers: Mapping[str, str],
     framing: BodyFraming,
-    defaults: Iterable[tuple[bytes, bytes]] = (),
+    defaults: Sequence[tuple[bytes, bytes]] = (),
 ) -> bytes:
     """Return the status line and header fields; `defaults` are uvicorn's own, such as the date."""
-    out = [_STATUS.get(status) or b"HTTP/1.1 %d \r\n" % status, _lines(tuple(defaults))]
-    shown = "\0".join([f"{name}: {value}" for name, value in headers.items()])
-    if len(shown) <= LONGEST_HEADER and shown.isascii() and shown.replace("\0", "").isprintable():
-        out.append(shown.replace("\0", "\r\n").encode() + b"\r\n")
+    first = _STATUS.get(status) or b"HTTP/1.1 %d \r\n" % status
+    shown = "".join(map(_line, headers.items()))
+    plain = shown.replace("\r\n", "")
+    if (
+        len(shown) <= LONGEST_HEADER
+        and len(shown) - len(plain) == 2 * len(headers)  # no value has a line break
+        and plain.isascii()
+        and plain.isprintable()
+    ):
+        fields = shown.encode()
     else:
-        out += [b"%b: %b\r\n" % (k.encode("latin-1"), _made_safe(v)) for k, v in headers.items()]
-    if framing.chunked:
-        out.append(b"transfer-encoding: chunked\r\n")
-    out.append(b"\r\n")
-    return b"".join(out)
+        safe = [b"%b: %b\r\n" % (k.encode("latin-1"), _made_safe(v)) for k, v in headers.items()]
+        fields = b"".join(safe)
+    last = b"transfer-encoding: chunked\r\n\r\n" if framing.chunked else b"\r\n"
+    return first + _lines(defaults) + fields + last
 
 
-@lru_cache(8)
-def _lines(fields: tuple[tuple[bytes, bytes], ...]) -> bytes:
-    """Return header fields as lines; uvicorn's change once a second."""
-    return b"".join([b"%b: %b\r\n" % pair for pair in fields])
+_last_lines: tuple[Sequence[tuple[bytes, bytes]], bytes] = (), b""
+
+
+def _lines(fields: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """Return header fields as lines; uvicorn makes a new list once a second."""
+    global _last_lines
+    known, lines = _last_lines
+    if fields is not known:
+        lines = b"".join([b"%b: %b\r\n" % pair for pair in fields])
+        _last_lines = fields, lines
+    return lines
 
 
 def _made_safe(value: str) -> bytes:

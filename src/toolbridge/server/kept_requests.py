@@ -7,6 +7,7 @@ without its media, and to the log entry. Nothing is compared or copied while a r
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -32,7 +33,7 @@ class KeptRequest:
         self, exchange: HttpExchange, ask: ApiEndpoint, body: bytes, entry: Entry, seed: bytes
     ) -> None:
         self.id = exchange.id
-        self.owner = owner_of(exchange.caller)
+        self.owner = owner_of(exchange.caller) if exchange.caller else ""
         self.path = exchange.path
         self.ask = ask
         self.body = body
@@ -53,11 +54,11 @@ class KeptRequest:
     def finish(self, status: int) -> None:
         """Note the end of the request, and drop the media of its answer."""
         self.status = status
-        took = self.entry.took
-        self.duration = self.entry.seconds if took is None else took
-        self.entry.on_end = None
-        if (message := self.entry.message) is not None:
-            self.entry.message = self._without_media(message)
+        entry = self.entry
+        self.duration = entry.seconds if entry.took is None else entry.took
+        entry.on_end = None
+        if (message := entry.message) is not None:
+            entry.message = self._without_media(message)
         on_finish, self.on_finish = self.on_finish, None
         if on_finish is not None:
             on_finish(self)
@@ -116,15 +117,12 @@ class KeptRequests:
     ) -> KeptRequest:
         """Return a new request, which is kept from its end on."""
         kept = KeptRequest(exchange, ask, body, entry, self._seed)
-
-        def end(status: int) -> None:
-            kept.finish(status)
-            self.add(kept)
-
-        entry.on_end = end
+        entry.on_end = partial(self.add, kept)
         return kept
 
-    def add(self, kept: KeptRequest) -> None:
+    def add(self, kept: KeptRequest, status: int) -> None:
+        """Keep a request that has ended with `status`."""
+        kept.finish(status)
         size = kept.size
         self._kept.append(kept)
         self._sizes.append(size)

@@ -30,7 +30,7 @@ async def metered_call(
     }
     status = 200
     try:
-        async with charge.settling():
+        async with charge:
             await charge.fit(route, asked)
             yield charge
     except ToolbridgeError as error:

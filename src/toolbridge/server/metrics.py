@@ -7,7 +7,6 @@ from pathlib import Path
 from toolbridge.config import Config
 from toolbridge.core.messages import Message, Request
 from toolbridge.core.redaction import Redactor
-from toolbridge.core.usage import Usage
 from toolbridge.map_settings import addresses_of
 from toolbridge.routing.provider_health import HealthReport
 from toolbridge.server.request_log import Entry
@@ -73,17 +72,6 @@ class _Sum:
         self.requests = self.first_tokens = self.answers = self.priced = 0
         self.input = self.output = self.cache_read = self.cache_write = self.thinking = 0
         self.seconds = self.first_seconds = self.cost = 0.0
-
-    def add_usage(self, usage: Usage) -> None:
-        self.answers += 1
-        self.input += usage.input + usage.cache_read + usage.cache_write
-        self.output += usage.output
-        self.cache_read += usage.cache_read
-        self.cache_write += usage.cache_write
-        self.thinking += usage.reasoning
-        if usage.cost is not None:
-            self.priced += 1
-            self.cost += usage.cost.total
 
 
 class Metrics:
@@ -169,8 +157,8 @@ class Metrics:
         if entry.first_token is not None:
             found.first_tokens += 1
             found.first_seconds += entry.first_token
-        if entry.message is not None:
-            self._add_answer(found, entry.message)
+        if (message := entry.message) is not None:
+            self._add_answer(found, message)
         for loss in entry.losses:
             what = loss.what.partition(".")[0]
             self.add("toolbridge_dropped_total", 1, ("what", what if what in _PARTS else OTHER))
@@ -182,7 +170,16 @@ class Metrics:
                 self.add("toolbridge_healed_total", 1, ("level", str(step.level)), ("what", what))
 
     def _add_answer(self, found: _Sum, message: Message) -> None:
-        found.add_usage(message.usage)
+        usage = message.usage
+        found.answers += 1
+        found.input += usage.input + usage.cache_read + usage.cache_write
+        found.output += usage.output
+        found.cache_read += usage.cache_read
+        found.cache_write += usage.cache_write
+        found.thinking += usage.reasoning
+        if usage.cost is not None:
+            found.priced += 1
+            found.cost += usage.cost.total
         if message.problem is not None:
             self.add("toolbridge_failures_total", 1, ("kind", message.problem.kind))
 
@@ -212,10 +209,13 @@ class Metrics:
         if used.priced:
             self.add("toolbridge_cost_usd_total", used.cost, *model)
 
-    def record_call(self, entry: Entry, status: int, *, inner: bool) -> None:
-        """Count a request to a model for its key; an `inner` one is not a request of a client."""
-        if inner and entry.message is not None:
-            self._add_answer(self._sum(entry, status), entry.message)
+    def record_inner_answer(self, entry: Entry, status: int) -> None:
+        """Count the answer to a request that is not one of a client."""
+        if (message := entry.message) is not None:
+            self._add_answer(self._sum(entry, status), message)
+
+    def record_call(self, entry: Entry, status: int) -> None:
+        """Count a request to a model for its key."""
         if not (name := str(entry.fields.get("toolbridge.key", ""))):
             return
         key = ("key", name)

@@ -110,7 +110,7 @@ async def _run(
         tool,
         charges=gateway.charges,
         permit=gateway.permit_model,
-        record=app.record_call,
+        record=app.record_inner_call,
     )
     call = ServerCall("", tool, tool, arguments)
     with gateway.tools:

@@ -17,7 +17,7 @@ from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_log import Entry
 from toolbridge.server.request_rows import RowView, newest_rows, read_ledger, running_rows
 from toolbridge.store import StoreUnavailable
-from toolbridge.store.ledger import LedgerRow, RowQuery
+from toolbridge.store.ledger import INTERRUPTED, LedgerRow, RowQuery
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App
@@ -34,8 +34,6 @@ _REMEMBERED = 5000
 """Ended requests of other processes that a watcher is known to have."""
 _PATIENCE = 12
 """Reads of the team's rows without a running request, until it counts as lost: six seconds."""
-_INTERRUPTED = "interrupted"
-"""The error of a request whose process is gone, as in the ledger."""
 _PING = 15.0
 _CHECK = 5.0
 """Seconds between two checks of the key, which may be revoked meanwhile."""
@@ -88,7 +86,7 @@ class TeamFeed:
         found: list[Json] = []
         for id, (process, row) in self._running.items():
             if self._missed[id] > _PATIENCE:
-                broken = msgspec.structs.replace(row, error=row.error or _INTERRUPTED)
+                broken = msgspec.structs.replace(row, error=row.error or INTERRUPTED)
                 found.append(self._view.shown(broken, process=process))
             else:
                 running[id] = process, row

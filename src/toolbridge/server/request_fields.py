@@ -18,19 +18,12 @@ _LONGEST_AGENT = 1000
 _SESSION_NAMES = frozenset(name.encode() for name in _SESSIONS)
 
 
-def session_of(exchange: IncomingRequest) -> str:
+def _session_of(exchange: IncomingRequest) -> str:
     """Return the client's name of the conversation; providers use it to find their prompt cache."""
-    if _SESSION_NAMES.isdisjoint(exchange.head.headers):
-        return ""
     for name in _SESSIONS:
         if found := exchange.header(name):
             return found
     return ""
-
-
-def client_of(exchange: IncomingRequest) -> str:
-    """Return the name of the client's program: the first product of its user agent."""
-    return _product_of(exchange.head.headers.get(b"user-agent", b"")[:_LONGEST_AGENT])
 
 
 def is_agent(exchange: IncomingRequest) -> bool:
@@ -47,6 +40,7 @@ def _is_agent(agent: bytes, app: bytes) -> bool:
 
 @lru_cache(maxsize=256)
 def _product_of(agent: bytes) -> str:
+    """Return the name of the client's program: the first product of its user agent."""
     product = agent.decode("latin-1").partition(" ")[0].partition("/")[0]
     return re.sub(r"[^A-Za-z0-9._-]", "", product)[:40]
 
@@ -59,14 +53,16 @@ def note_caller(entry: Entry, exchange: IncomingRequest) -> None:
 
 def note_client(entry: Entry, exchange: IncomingRequest) -> str:
     """Note the program, the key and the session of the client; return the session."""
-    if b"traceparent" in exchange.head.headers:
+    headers, fields = exchange.head.headers, entry.fields
+    if b"traceparent" in headers:
         entry.trace_parent = exchange.header("traceparent")
-    if client := client_of(exchange):
-        entry.fields["client.name"] = client
+    if client := _product_of(headers.get(b"user-agent", b"")[:_LONGEST_AGENT]):
+        fields["client.name"] = client
     if exchange.access is not None:
-        entry.fields["toolbridge.key"] = exchange.access.name
-    if session := session_of(exchange):
-        entry.fields["session.id"] = session
+        fields["toolbridge.key"] = exchange.access.name
+    session = "" if _SESSION_NAMES.isdisjoint(headers) else _session_of(exchange)
+    if session:
+        fields["session.id"] = session
     return session
 
 

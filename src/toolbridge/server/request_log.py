@@ -18,7 +18,7 @@ from toolbridge.core.json import Json, dump_bytes, dumps
 from toolbridge.core.masking import without_quotes
 from toolbridge.core.messages import HealingReport, Loss, Message
 from toolbridge.core.redaction import Redactor, is_secret_name
-from toolbridge.store.ledger import LedgerRow
+from toolbridge.store.ledger import INTERRUPTED, LedgerRow
 from toolbridge.store.log_output import LogOutput, standard_error
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -94,23 +94,30 @@ class Entry:
         self.estimated = estimated
         self.healed = without_cut_calls(message).healed
 
-    def row(self, status: int) -> LedgerRow:
-        """Return the row of the ledger: the fields of `line` without texts."""
-        return self._row(status, self.message or Message(), estimated=self.estimated)
+    def row(
+        self, status: int, so_far: Message | None = None, *, estimated: bool = False
+    ) -> LedgerRow:
+        """Return the row of the ledger: the fields of `line` without texts.
 
-    def row_so_far(self, message: Message, *, estimated: bool) -> LedgerRow:
-        """Return the row of a running request whose answer so far is `message`."""
-        return self._row(0, message, estimated=estimated)
-
-    def _row(self, status: int, message: Message, *, estimated: bool) -> LedgerRow:
-        usage, cost, fields = message.usage, message.usage.cost, self.fields
+        With an answer `so_far`, which may be `estimated`, it is the row of a request whose process
+        is killed now.
+        """
+        fields = self.fields
+        if so_far is None:
+            message, estimated = self.message or Message(), self.estimated
+        else:
+            message = so_far
+        usage = message.usage
+        cost = usage.cost
         first = self.first_token
         took = time.monotonic() - self.started if self.took is None else self.took
         texts = list(map(str, map(fields.get, _ROW_FIELDS, _BLANKS)))
         if len("".join(texts)) > _SHORT:
             texts = [text[:_SHORT] for text in texts]
         id, key, client, session, api, asked, model, provider, error = texts
-        if not error and message.problem is not None:
+        if so_far is not None:
+            error = INTERRUPTED
+        elif not error and message.problem is not None:
             error = message.problem.kind
         routes: tuple[str, ...] = (f"{provider}/{model}",) if provider else ()
         if "routes.tried" in fields:

@@ -114,7 +114,7 @@ async def compact(app: App, exchange: HttpExchange, entry: Entry) -> None:
         await charge.fit(route, size)
 
     chain.reserve = reserve
-    async with charge.settling():
+    async with charge:
         message = charge.message = await chain.message()
         if not message.text:
             raise Truncated(

@@ -282,7 +282,7 @@ async def metrics(app: App, exchange: HttpExchange, _: Entry) -> None:
     await exchange.reply(200, text.encode(), {"content-type": "text/plain; version=0.0.4"})
 
 
-_PATHS: dict[str, dict[str, Serve]] = {
+PATHS: dict[str, dict[str, Serve]] = {
     "/": {"GET": hello},
     "/api/hello": {"GET": hello},
     "/health": {"GET": health},
@@ -376,7 +376,7 @@ _OFFERS = {
 
 def find(path: str) -> dict[str, Serve] | None:
     """Return the functions that serve `path`, by method; None for an unknown path."""
-    found = _PATHS.get(path)
+    found = PATHS.get(path)
     return found or next((m for p, m in _PATTERNS if p.fullmatch(path)), None)
 
 

@@ -40,7 +40,7 @@ class StreamMeter:
             "describe_images",
             charges=gateway.charges,
             permit=gateway.permit_model,
-            record=self._app.record_call,
+            record=self._app.record_inner_call,
         )
 
     async def permit(self, address: str, tools: Iterable[str]) -> None:
@@ -66,4 +66,4 @@ class StreamMeter:
         entry.fields.setdefault("session.id", self.run)
         entry.fields["surface"] = "stream"
         charge = self._app.gateway.charges.begin(self._key, entry)
-        return metered_call(charge, entry, (route, asked), self._app.record_call)
+        return metered_call(charge, entry, (route, asked), self._app.record_inner_call)

@@ -9,6 +9,8 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 Grouping: TypeAlias = Literal["model", "key", "day", "session", "client", "provider"]
+INTERRUPTED = "interrupted"
+"""The `error` of a request whose process was killed."""
 GROUPINGS: tuple[Grouping, ...] = ("model", "key", "day", "session", "client", "provider")
 
 

@@ -30,8 +30,6 @@ if _HAS_LOCKS:
 
 FOLDER = "journal"
 """The folder in the state directory."""
-INTERRUPTED = "interrupted"
-"""The `error` of a request whose process was killed."""
 _ENDING = ".journal"
 _COMPACT = 256 * 1024
 """Bytes from which on lines of written rows are removed from the file."""

@@ -23,7 +23,6 @@ from toolbridge.store import StoreUnavailable
 from toolbridge.store.budgets import Reservation
 from toolbridge.store.ledger import LedgerRow, LedgerStore
 from toolbridge.store.ledger_journal import (
-    INTERRUPTED,
     DeadJournal,
     JournalLine,
     LedgerJournal,
@@ -99,13 +98,16 @@ class LedgerWriter:
         if self._folder is not None and has_journals(self._folder):
             self._begin()
 
-    def note(self, row: LedgerRow, held: Reservation | None) -> LedgerRow:
-        """Note a request that runs: what its row is if the process is killed now."""
+    def note(self, row: LedgerRow, held: Reservation | None, *, safe: bool = False) -> LedgerRow:
+        """Note a request that runs: what its row is if the process is killed now.
+
+        The texts of a `safe` row are those of one that was returned here.
+        """
         if self._journal is None:
             return row
-        if row.error != INTERRUPTED:  # otherwise it is a row that was returned here
-            row = msgspec.structs.replace(self._safe(row), error=INTERRUPTED)
-        self._journal.note(JournalLine(row, runs=True, held=held))
+        if not safe:
+            row = self._safe(row)
+        self._journal.note(JournalLine(row, True, held))
         return row
 
     def add(self, row: LedgerRow, *, later: bool = False) -> None:
