@@ -1,7 +1,7 @@
 """What a conversation contains that a pass may have to change.
 
-Most conversations have nothing of what most passes look for. `translate.plan` asks here once and
-calls only the passes that have something to do. The traits of a turn are kept in the turn.
+Most conversations contain nothing that most passes change. `translate.plan` computes the traits once
+and calls only the passes that apply. The traits of a turn are kept in the turn.
 """
 
 from collections.abc import Sequence

@@ -97,7 +97,7 @@ class Route(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def tags_calls(self) -> bool:
-        """Whether the provider is said to constrain the calls in a text and leave the text free."""
+        """Whether the provider has the quirk `structural_tags`."""
         return bool(self.target.quirks.get("structural_tags"))
 
     @cached_property
