@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import uvloop
+from _pytest.runner import runtestprotocol
 from tests.examples import PROFILE, load_profile
 
 load_profile()
@@ -43,11 +44,28 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_folder and _excludes(config, name) else None
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Leave the names and marks of a passed test out of its three reports, which workers send on."""
-    if report.passed:
-        report.keywords = {}
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """In a worker, report of a passed test that it passed: six messages to pytest-xdist become two.
+
+    With them go its captured output and marks, its setup, its teardown and its start and end, which
+    are shown only on request. A test that does not pass is reported as ever, in the same three parts.
+    """
+    if not hasattr(item.config, "workerinput") or _shows_details(item.config):
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.passed:
+            report.keywords, report.sections = {}, []
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
+
+
+def _shows_details(config: pytest.Config) -> bool:
+    """Tell whether the run has `-vv`, `--durations`, `--junitxml`, or `-rP` or `-rA`."""
+    option = config.option
+    return bool(
+        option.verbose > 0 or option.durations or option.xmlpath or {*"PA"} & {*option.reportchars}
+    )
 
 
 def pytest_collection_finish() -> None:

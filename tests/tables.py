@@ -6,6 +6,7 @@ and each failure names its row. Use it where a row needs no fixture and takes mi
 
 import functools
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ def every_row(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that calls a test for every row of the table, in one test."""
     fields = [n.strip() for n in names.split(",")] if isinstance(names, str) else list(names)
-    rows = [_row(fields, value, _id(ids, at, value)) for at, value in enumerate(values)]
+    rows = _distinct([_row(fields, value, _id(ids, at, value)) for at, value in enumerate(values)])
     if not rows:
         raise ValueError(f"a table of {names} without rows checks nothing")
 
@@ -80,6 +81,15 @@ def _row(fields: list[str], value: object, id: str | None) -> TableRow:
         values, id = value.values, value.id or id
     shown = "-".join(str(v) if isinstance(v, str | int | float) else repr(v)[:60] for v in values)
     return TableRow(id or shown[:120], dict(zip(fields, values, strict=True)))
+
+
+def _distinct(rows: list[TableRow]) -> list[TableRow]:
+    """Return the rows with a number in every id that several have: the shown values are shortened."""
+    seen = Counter(row.id for row in rows)
+    return [
+        row._replace(id=f"{row.id} {at}") if seen[row.id] > 1 else row
+        for at, row in enumerate(rows)
+    ]
 
 
 def _id(ids: object, at: int, value: object) -> str | None:

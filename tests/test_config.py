@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge import config, config_file, trust
 from toolbridge.core.errors import ConfigError
@@ -83,7 +84,7 @@ def test_a_fault_in_the_file_is_named_with_its_place(tmp_path, text, words):
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["many", "²", "-1", "65536", "1e3", " 1"])
+@every_row("text", ["many", "²", "-1", "65536", "1e3", " 1"])
 def test_a_port_that_is_none_names_its_variable(text):
     with pytest.raises(ConfigError, match="TOOLBRIDGE_PORT: must be a port number"):
         config_file.load(env={"TOOLBRIDGE_PORT": text})
@@ -140,7 +141,7 @@ def test_the_file_is_found_here_then_in_the_users_configuration(tmp_path, monkey
     assert config_file.load(env=env | {"TOOLBRIDGE_CONFIG": str(tmp_path / "named.toml")}).port == 3
 
 
-@pytest.mark.parametrize("text", ["$NAME", "${NAME}", "env:NAME", "env.NAME", "os.environ/NAME"])
+@every_row("text", ["$NAME", "${NAME}", "env:NAME", "env.NAME", "os.environ/NAME"])
 def test_a_key_may_be_given_by_reference(text):
     assert config.secret(text, {"NAME": "value"}) == "value"
     assert config.secret(text, {}) == ""

@@ -29,7 +29,7 @@ def page(name: str) -> str:
 
 
 @pytest.mark.req("PX-51")
-@pytest.mark.parametrize(
+@every_row(
     ("name", "words"),
     [
         ("README.md", ["make run", "ANTHROPIC_BASE_URL"]),
@@ -82,7 +82,7 @@ def test_every_command_is_on_the_first_page():
     assert all(name in page("README.md") for name in COMMANDS)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "struct",
     [
         config.Config,
@@ -198,7 +198,7 @@ def test_the_figures_of_the_first_page_add_up():
     assert f"{len(dialects.names())} dialects" in readme
 
 
-@pytest.mark.parametrize(
+@every_row(
     "symptom",
     [
         "My tool calls are printed as text",

@@ -1,12 +1,13 @@
 """Environment variables: the first that is set counts, and a bad number is named."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.errors import ConfigError
 from toolbridge.environment import CALLER, key_variable, models_from, secret, settings_from
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("env", "settings"),
     [
         ({}, {}),
@@ -21,7 +22,7 @@ def test_settings_are_those_of_the_variables_that_are_set(env, settings):
     assert settings_from(env) == settings
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("variable", "value", "text"),
     [
         ("PORT", "65536", "must be a port number, not '65536'"),
@@ -43,7 +44,7 @@ def test_models_are_named_by_variables():
     }
 
 
-@pytest.mark.parametrize("value", ["$NAME", "${NAME}", "env:NAME", "env.NAME", "os.environ/NAME"])
+@every_row("value", ["$NAME", "${NAME}", "env:NAME", "env.NAME", "os.environ/NAME"])
 def test_a_key_may_be_given_by_its_variable(value):
     assert key_variable(f" {value} ") == "NAME"
     assert secret(value, {"NAME": "sk-1"}) == "sk-1"

@@ -10,7 +10,6 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-import pytest
 from tests import prose
 from tests.tables import every_row
 
@@ -42,7 +41,7 @@ def test_a_public_class_name_has_one_meaning():
     assert {name: files for name, files in public_classes().items() if len(files) > 1} == {}
 
 
-@pytest.mark.parametrize("package", [p for p in PACKAGES if "/" not in p])
+@every_row("package", [p for p in PACKAGES if "/" not in p])
 def test_every_package_has_a_sentence_in_the_architecture(package):
     row = re.search(rf"^[├└]── {package}/ +(\S.*)$", ARCHITECTURE, re.MULTILINE)
     assert row, f"ARCHITECTURE.md has no line `├── {package}/ …`"

@@ -7,6 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from tests.tables import every_row
 
 SRC = Path(__file__).parents[1] / "src"
 FILES = sorted((SRC / "toolbridge").rglob("*.py"))
@@ -54,7 +55,7 @@ def test_no_module_imports_itself_through_others():
     assert _cycle({name: file.read_text("utf-8") for name, file in MODULES.items()}) == []
 
 
-@pytest.mark.parametrize(
+@every_row(
     "second",
     [
         "import a",

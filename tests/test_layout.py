@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import MARKED_FOLDERS
+from tests.tables import every_row
 
 from toolbridge.conformance.streams import cases
 
@@ -20,7 +21,7 @@ SVG = (ROOT / "docs" / "stream-matrix.svg").read_text("utf-8")
 
 
 @pytest.mark.req("TF-70", "TF-47")
-@pytest.mark.parametrize(
+@every_row(
     "place",
     [
         "src/toolbridge/server/stream.py",
@@ -90,7 +91,7 @@ def test_there_is_a_target_for_each_job_and_ci_runs_the_tests():
 
 
 @pytest.mark.req("TF-67")
-@pytest.mark.parametrize("word", ["Guarantees", "Limitations", "stream-matrix.svg", "GROQ_API_KEY"])
+@every_row("word", ["Guarantees", "Limitations", "stream-matrix.svg", "GROQ_API_KEY"])
 def test_the_first_page_tells_of_structured_streams(word):
     assert word in README
 

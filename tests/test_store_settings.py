@@ -1,6 +1,7 @@
 """`store` and `ledger`: which addresses are accepted, and that no password is shown."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge import config_file
 from toolbridge.config import secrets_of
@@ -12,7 +13,7 @@ def read(env=None, **given):
     return config_file.read(config_file.ConfigSource(), env=env or {}, flags=given)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "given",
     [
         {"store": "redis://localhost"},
@@ -31,7 +32,7 @@ def test_addresses_of_servers_are_accepted(given):
     assert {name: getattr(loaded, name) for name in given} == given
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("given", "text"),
     [
         ({"store": "off"}, "store: must be"),
@@ -56,7 +57,7 @@ def test_variables_set_them_and_an_address_may_be_in_a_variable_of_its_own():
     assert {"p%40ss", "p@ss"} <= set(secrets_of(loaded, (), env))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("url", "shown"),
     [
         ("redis://:pass@h:1/0", "redis://:***@h:1/0"),
@@ -72,7 +73,7 @@ def test_an_address_is_shown_without_its_password(url, shown):
     assert "pass" not in found.without_password(f"cannot use {url}").replace("password", "")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("trouble", "words"),
     [
         ("Authentication required.", "correct the user and the password in `store`"),

@@ -63,3 +63,11 @@ def test_a_row_cannot_be_skipped():
 def test_a_table_may_use_fixtures(number, tmp_path):
     assert tmp_path.is_dir()
     assert number
+
+
+def test_rows_that_look_the_same_have_numbers():
+    @every_row("text", ["a" * 130 + "x", "b", "a" * 130 + "y"])
+    def check(text):
+        assert text
+
+    assert [row.id for row in check.rows] == [f"{'a' * 120} 0", "b", f"{'a' * 120} 2"]

@@ -34,7 +34,7 @@ def test_an_unknown_model_is_estimated_and_so_is_one_that_was_hardly_seen():
     assert taught(1.5, calls=3).apply("m", 100)[1] == "calibrated"
 
 
-@pytest.mark.parametrize("reported", [0, 10, 199, 5_001, 10**9])
+@every_row("reported", [0, 10, 199, 5_001, 10**9])
 def test_a_count_that_no_tokenizer_gives_teaches_nothing(reported):
     learner = Calibration()
     for _ in range(10):

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.accounting.cost import Pricing, Rates, cost_of, price
 from toolbridge.core import events as ev
@@ -33,7 +34,7 @@ def test_the_total_is_the_sum_of_the_parts(input, output, read, write):
     )
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("rates", "cost"),
     [
         (Rates(2, 4), Cost(2, 4, 2, 2, 10)),

@@ -6,6 +6,7 @@ from math import ceil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 from tests.work import calls_made
 
 from toolbridge.accounting.count import count_simply, estimate_request, estimate_text
@@ -27,7 +28,7 @@ from toolbridge.core.messages import (
 
 
 @pytest.mark.req("PX-29")
-@pytest.mark.parametrize(
+@every_row(
     ("text", "tokens"),
     [
         ("", 0),
@@ -47,9 +48,7 @@ def test_words_are_counted_in_fours(text, tokens):
 
 
 @pytest.mark.req("CB-12")
-@pytest.mark.parametrize(
-    ("text", "tokens"), [("", 0), ("a", 1), ("four", 1), ("hello", 2), ("hello world", 3)]
-)
+@every_row(("text", "tokens"), [("", 0), ("a", 1), ("four", 1), ("hello", 2), ("hello world", 3)])
 def test_characters_are_counted_in_fours(text, tokens):
     assert count_simply(asking(Text(text)), "chars4") == tokens
 
@@ -107,7 +106,7 @@ def test_latin_text_has_more_characters_per_token_than_chinese():
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + (300).to_bytes(4, "big") + (500).to_bytes(4, "big")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("part", "tokens"),
     [
         (Image(data=b64encode(PNG + b"\x08" * 50).decode()), 200),

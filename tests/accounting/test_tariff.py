@@ -10,6 +10,7 @@ from genai_prices import Usage as TheirUsage
 from genai_prices import calc_price
 from genai_prices.data_snapshot import get_snapshot
 from genai_prices.types import ConditionalPrice, ModelPrice, TimeOfDateConstraint
+from tests.tables import every_row
 
 from toolbridge.accounting.cost import price
 from toolbridge.accounting.tariff import Period, Rates, Tariff, _period, tariff
@@ -91,7 +92,7 @@ def test_the_mark_of_a_large_context_is_no_part_of_the_name():
     assert tariff("claude-opus-5-5[1m]", "anthropic") == tariff("claude-opus-5-5", "anthropic")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("period", "open_at"),
     [
         (Period((), opens=3600, closes=7200), {3600, 7199}),

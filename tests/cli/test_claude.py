@@ -4,13 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.cli.claude import split
 from toolbridge.cli.claude_prices import installed_version, price_arguments, rates_for, rates_of
 from toolbridge.config import Config, ModelConfig, RatesConfig
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("given", "ours", "theirs"),
     [
         ([], [], []),

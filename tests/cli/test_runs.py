@@ -11,6 +11,7 @@ import time
 
 import pytest
 from tests.streams import reply, scripted, streaming, thing
+from tests.tables import every_row
 
 from toolbridge.cli import main
 from toolbridge.cli.demo_trace import Trace, wants_colour
@@ -118,7 +119,7 @@ def test_on_a_terminal_there_are_colours_and_a_pace(env):
     assert b"\x1b[36mobject" in shown
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("env", "terminal", "colour"),
     [({}, True, True), ({}, False, False), ({"NO_COLOR": "1"}, True, False), ({"TERM": "dumb"}, True, False)],
 )  # fmt: skip

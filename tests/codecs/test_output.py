@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge import codecs, providers
 from toolbridge.config import ProviderConfig
@@ -178,7 +179,7 @@ def test_groq_is_strict_for_two_models_only():
 TOOL = (Tool("f", "F", {"type": "object", "properties": {}}),)
 
 
-@pytest.mark.parametrize("provider", ["llamacpp", "vllm", "groq", "lmstudio"])
+@every_row("provider", ["llamacpp", "vllm", "groq", "lmstudio"])
 def test_tools_are_offered_where_a_schema_would_exclude_them(provider):
     body, losses = sent(provider, WHOLE, tools=TOOL)
     assert "response_format" not in body
@@ -191,7 +192,7 @@ def test_others_take_both():
     assert schema_in("anthropic", WHOLE, tools=TOOL)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "provider", ["openai", "anthropic", "google", "ollama", "llamacpp", "vllm", "groq", "cerebras"]
 )
 def test_a_client_of_the_same_api_keeps_its_schema(provider):
@@ -217,7 +218,7 @@ def test_the_loss_is_named_as_the_client_names_the_field():
     assert loss.what == "output_config.format.schema.properties.a.minLength"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("provider", "model", "expected"),
     [
         ("openai", "m", (True, True)),

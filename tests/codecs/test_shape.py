@@ -6,7 +6,6 @@ from importlib import import_module
 from inspect import isclass
 from pathlib import Path
 
-import pytest
 from tests.tables import every_row
 
 from toolbridge import codecs
@@ -72,7 +71,7 @@ def test_there_are_codecs():
     assert {*FOLDERS} - {*codecs.names()} == {"bedrock"}
 
 
-@pytest.mark.parametrize("name", FOLDERS)
+@every_row("name", FOLDERS)
 def test_a_codec_has_every_file_and_no_other_for_the_same_thing(name):
     found = {file.stem for file in folder(name).glob("*.py")}
     assert sorted(files_of(name).keys() - found) == []
@@ -95,7 +94,7 @@ def test_a_file_defines_the_agreed_names(name, file):
     assert sorted(files_of(name)[file] - defined) == []
 
 
-@pytest.mark.parametrize("name", FOLDERS)
+@every_row("name", FOLDERS)
 def test_the_codec_is_made_of_these_names(name):
     codec = import_module(module_name(name, "__init__")).CODEC
     assert isinstance(codec, Codec if name in codecs.names() else TargetCodec)

@@ -78,7 +78,7 @@ def test_passthrough_is_held_to_less():
     assert 0 < len(passed) < len(every)
 
 
-@pytest.mark.parametrize("only", ["plain-text", "ollama/plain-text", "text", "slow"])
+@every_row("only", ["plain-text", "ollama/plain-text", "text", "slow"])
 def test_cases_are_chosen_by_name_family_or_tag(only):
     assert BOOK.select(api="ollama", client="ollama", only=only)
     assert not BOOK.select(api="ollama", client="ollama", only="no-such-thing")

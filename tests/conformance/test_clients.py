@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.conformance import clients
 
@@ -107,7 +108,7 @@ ANTHROPIC = {
 }
 
 
-@pytest.mark.parametrize(("fault", "frames"), ANTHROPIC.items())
+@every_row(("fault", "frames"), ANTHROPIC.items())
 def test_a_broken_anthropic_stream_is_faulted(fault, frames):
     assert any(fault in told for told in read("anthropic", sse(*frames)).faults)
 
@@ -188,7 +189,7 @@ CHAT = {
 }
 
 
-@pytest.mark.parametrize(("fault", "frames"), CHAT.items())
+@every_row(("fault", "frames"), CHAT.items())
 def test_a_broken_chat_stream_is_faulted(fault, frames):
     assert any(fault in told for told in chat(*frames).faults)
 
@@ -283,7 +284,7 @@ RESPONSES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("fault", "frames"), RESPONSES.items())
+@every_row(("fault", "frames"), RESPONSES.items())
 def test_a_broken_responses_stream_is_faulted(fault, frames):
     assert any(fault in told for told in numbered(*frames).faults)
 
@@ -341,7 +342,7 @@ GEMINI = {
 }
 
 
-@pytest.mark.parametrize(("fault", "frames"), GEMINI.items())
+@every_row(("fault", "frames"), GEMINI.items())
 def test_a_broken_gemini_stream_is_faulted(fault, frames):
     assert any(fault in told for told in gemini(*frames).faults)
 
@@ -391,7 +392,7 @@ OLLAMA = {
 }
 
 
-@pytest.mark.parametrize(("fault", "lines"), OLLAMA.items())
+@every_row(("fault", "lines"), OLLAMA.items())
 def test_a_broken_ollama_stream_is_faulted(fault, lines):
     assert any(fault in told for told in ollama(*lines).faults)
 
@@ -416,7 +417,7 @@ WHOLES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("api", WHOLES)
+@every_row("api", WHOLES)
 def test_a_whole_answer_is_read(api):
     seen = clients.load(api).read_whole(WHOLES[api])
     assert seen.faults == []
@@ -425,11 +426,11 @@ def test_a_whole_answer_is_read(api):
     assert [(c.name, c.arguments) for c in seen.calls] == [("read", {"a": 1})]
 
 
-@pytest.mark.parametrize("api", WHOLES)
+@every_row("api", WHOLES)
 def test_an_empty_object_is_no_whole_answer(api):
     assert clients.load(api).read_whole({}).faults
 
 
-@pytest.mark.parametrize("api", WHOLES)
+@every_row("api", WHOLES)
 def test_an_error_of_another_shape_is_not_in_the_envelope(api):
     assert clients.load(api).read_error({"detail": "nope"}) == ""

@@ -8,6 +8,7 @@ import aiohttp
 import msgspec
 import pytest
 from tests.peers import Line, model_server
+from tests.tables import every_row
 
 from toolbridge.cli import main
 from toolbridge.conformance import cases, scripted_upstream, self_gateway
@@ -358,7 +359,7 @@ def test_results_are_told_as_json():
     assert told["results"][1]["faults"] == ["it broke"]
 
 
-@pytest.mark.parametrize("api", cases.APIS)
+@every_row("api", cases.APIS)
 def test_the_configuration_is_told_as_it_must_be_written(api):
     told = how_to_configure(api, "http://127.0.0.1:21100", "conform")
     assert f'api = "{api}"' in told

@@ -51,13 +51,13 @@ def test_there_are_at_least_120_cases():
 
 
 @pytest.mark.req("TF-62")
-@pytest.mark.parametrize("category", cases.CATEGORIES)
+@every_row("category", cases.CATEGORIES)
 def test_every_category_has_ten_cases_at_least(category):
     assert len([case for case in ALL if case.category == category]) >= 10
 
 
 @pytest.mark.req("TF-63")
-@pytest.mark.parametrize(
+@every_row(
     ("name", "category"),
     [
         ("nested_arrays_early_end", "partial"),
@@ -97,7 +97,7 @@ def test_a_file_with_a_fault_is_named(tmp_path):
         cases.load(tmp_path)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("written", "text"),
     [
         ("a{{b*3}}c", "abbbc"),
@@ -205,7 +205,7 @@ DELTA = ("json.delta", {"id": "O1", "chunk": " "})
 OTHER = ("json.begin", {"id": "O2", "schema": "City"})
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("events", "fault"),
     [
         (GOOD[:-1], "done comes 0 times"),
@@ -267,7 +267,7 @@ def test_a_gap_in_the_numbers_is_found_out():
     assert any("expected the id" in fault for fault in faults)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("expect", "fault"),
     [
         ({"events": "json tool result done"}, "expected the events"),
@@ -321,7 +321,7 @@ def test_chunks_that_are_not_the_value_are_found_out_where_results_are_held():
     assert any("results are held" in fault for fault in verdict(put(4, ("json.end", end)), case))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("status", "error", "fault"),
     [
         (500, {"code": "unknown_schema", "message": "x", "where": "result"}, "expected status 400"),

@@ -1,6 +1,5 @@
 """Each rule by which an upstream would refuse a request can fail."""
 
-import pytest
 from tests.tables import every_row
 
 from toolbridge.conformance import upstreams
@@ -44,7 +43,7 @@ LEGAL = {
 }
 
 
-@pytest.mark.parametrize("api", APIS)
+@every_row("api", APIS)
 def test_a_legal_request_is_taken(api):
     assert upstreams.load(api).refuses(LEGAL[api]) == []
 
@@ -162,7 +161,7 @@ def test_a_property_that_is_called_like_a_keyword_is_none():
     assert upstreams.load("gemini").refuses(body) == []
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("framing", "sent"),
     [
         (WireFraming(), b'event: ping\ndata: {"type":"ping"}\n\n'),
@@ -175,7 +174,7 @@ def test_an_event_is_framed_as_told(framing, sent):
     assert upstreams.load("anthropic").frame('{"type":"ping"}', framing) == sent
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("api", "path"),
     [
         ("anthropic", "/v1/messages"),
@@ -190,7 +189,7 @@ def test_every_api_has_its_place(api, path):
     assert not upstreams.load(api).path.search("/elsewhere")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("api", "body"),
     [
         ("anthropic", {"tools": [{"name": "f"}]}),

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import msgspec
 import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.anthropic.quirks import Quirks
 from toolbridge.config import Config, ProviderConfig
@@ -39,7 +40,7 @@ class Tree(msgspec.Struct, rename="camel"):
     pair: tuple[int, Annotated[Literal["x", "y"], msgspec.Meta(description="d")]] | None = None
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("value", "text"),
     [
         ({"kind": "elm"}, "Invalid enum value 'elm'; use oak - at `$.kind`"),

@@ -1,4 +1,4 @@
-import pytest
+from tests.tables import every_row
 
 from toolbridge.core import events as ev
 from toolbridge.core.block_order import BlockOrder
@@ -20,7 +20,7 @@ TWO = [START(1), delta(1), END(1)]
 PICTURE = ev.PartAdded(3, Foreign("x", "y", {}))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("given", "written"),
     [
         ([*ONE, *TWO], [*ONE, *TWO]),

@@ -2,14 +2,14 @@
 
 import json
 
-import pytest
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.core.client_names import client_name, join_losses
 from toolbridge.core.messages import Loss, Request
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("api", "ours", "theirs"),
     [
         ("anthropic", "sampling.top_k", "top_k"),

@@ -1,4 +1,5 @@
 import pytest
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.core.codec import Codec, Target
@@ -6,7 +7,7 @@ from toolbridge.core.errors import ConfigError
 from toolbridge.core.quirks import check_quirks
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("capabilities", "unknown", "can"),
     [
         (None, True, True),
@@ -20,14 +21,14 @@ def test_a_model_can_what_is_known_of_it(capabilities, unknown, can):
     assert Target(capabilities=capabilities).can("tools", unknown=unknown) is can
 
 
-@pytest.mark.parametrize("name", codecs.names())
+@every_row("name", codecs.names())
 def test_a_codec_is_found_by_its_name(name):
     codec = codecs.load(name)
     assert isinstance(codec, Codec)
     assert codec.name == name
 
 
-@pytest.mark.parametrize("name", ["", "openai", "os", "toolbridge.config", "../anthropic"])
+@every_row("name", ["", "openai", "os", "toolbridge.config", "../anthropic"])
 def test_no_other_module_is_loaded(name):
     with pytest.raises(ConfigError, match="no API is called"):
         codecs.load(name)

@@ -1,9 +1,9 @@
-import pytest
+from tests.tables import every_row
 
 from toolbridge.core.data_url import split_data_url
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("url", "expected"),
     [
         ("data:image/png;base64,AAAA", ("image/png", "AAAA")),

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties import grammar
+from tests.tables import every_row
 
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
@@ -140,11 +141,11 @@ def test_arguments_are_an_object_or_stay_raw(pieces, call):
     assert end.call == call
 
 
-@pytest.mark.parametrize(
+@every_row(
     "pieces",
     [["\ud83d", "\ude00"], ["a\ud83d", "\ude00b"], ["\ud83d", "", "\ude00"], ["\ud83d\ude00"]],
 )
-@pytest.mark.parametrize("write", [Draft.text, Draft.think])
+@every_row("write", [Draft.text, Draft.think])
 def test_halves_of_a_surrogate_pair_are_joined(write, pieces):
     draft = Draft()
     events = [event for piece in pieces for event in write(draft, piece)]
@@ -187,7 +188,7 @@ def test_halves_in_arguments_are_joined():
     assert collect(events).calls == (Call("1", "f", {"a": "\U0001f600"}),)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("pieces", "text"),
     [
         (["a\ud83d"], "a\ufffd"),
@@ -269,7 +270,7 @@ def test_usage_is_said_when_it_changes():
 
 
 @pytest.mark.req("CL-07")
-@pytest.mark.parametrize(
+@every_row(
     ("calls", "claimed", "reason"),
     [
         (True, "end", "tool_use"),

@@ -1,6 +1,5 @@
 import re
 
-import pytest
 from tests.tables import every_row
 
 from toolbridge.core import errors
@@ -47,7 +46,7 @@ def test_an_error_carries_all_that_it_was_told():
     assert str(error) == "slow down"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("problem", "status"),
     [
         (Problem("rejected", "", status=402), 402),

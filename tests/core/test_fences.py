@@ -1,9 +1,9 @@
-import pytest
+from tests.tables import every_row
 
 from toolbridge.core.fences import fenced
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "language", "expected"),
     [
         ("print(1)", "PYTHON", "\n```python\nprint(1)\n```\n"),

@@ -2,7 +2,7 @@
 
 import sys
 
-import pytest
+from tests.tables import every_row
 
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
@@ -10,8 +10,8 @@ from toolbridge.core.fold import Fold
 from toolbridge.core.growing_text import MOST_PIECES
 
 
-@pytest.mark.parametrize("count", [0, 1, MOST_PIECES, MOST_PIECES + 1, 5 * MOST_PIECES + 7])
-@pytest.mark.parametrize("kind", ["text", "think", "call"])
+@every_row("count", [0, 1, MOST_PIECES, MOST_PIECES + 1, 5 * MOST_PIECES + 7])
+@every_row("kind", ["text", "think", "call"])
 def test_a_block_of_any_number_of_pieces_is_their_text(count, kind):
     draft, fold = Draft(), Fold()
     pieces = [f"{number} ä" for number in range(count)]

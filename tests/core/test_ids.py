@@ -1,6 +1,7 @@
 import re
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.ids import Ids, SeenIds
 
@@ -47,7 +48,7 @@ def test_another_seed_gives_other_ids():
     assert Ids("a").call() != Ids("b").call()
 
 
-@pytest.mark.parametrize("digits", [1, 7, 8, 64])
+@every_row("digits", [1, 7, 8, 64])
 def test_as_many_digits_as_asked(digits):
     assert re.fullmatch(rf"[0-9a-f]{{{digits}}}", Ids().draw(digits))
 

@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from tests import strategies
+from tests.tables import every_row
 
 from toolbridge.core.json import (
     dump_bytes,
@@ -17,7 +18,7 @@ def test_what_is_written_reads_back(value):
     assert loads(dump_bytes(value)) == value
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("value", "text"),
     [
         ({"b": 1, "a": [1, None, True]}, '{"b":1,"a":[1,null,true]}'),
@@ -32,7 +33,7 @@ def test_json_is_compact_and_in_its_own_order(value, text):
     assert dumps(value) == text
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     [
         "",
@@ -55,7 +56,7 @@ def test_what_is_not_strict_json_is_a_value_error(text):
     assert maybe_object(text) is None
 
 
-@pytest.mark.parametrize("text", ["[]", "1", "null", '"{}"', " true "])
+@every_row("text", ["[]", "1", "null", '"{}"', " true "])
 def test_only_an_object_is_an_object(text):
     assert maybe_object(text) is None
 
@@ -64,7 +65,7 @@ def test_white_space_around_an_object_is_nothing():
     assert maybe_object(b' \n{"a":1}\t') == {"a": 1}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "whole"),
     [
         ("plain", "plain"),

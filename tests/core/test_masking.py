@@ -54,7 +54,7 @@ def test_a_key_in_base64_is_masked_wherever_it_begins(key, encode, before):
     assert MASK in mask(f"Basic {written}", KEYS)
 
 
-@pytest.mark.parametrize("key", ["", "a", "key", "demo", "test-12", "   x   "])
+@every_row("key", ["", "a", "key", "demo", "test-12", "   x   "])
 def test_a_short_key_masks_nothing(key):
     text = "a demo of the test-12 key,   x   and more"
     assert mask(text, [key]) == text
@@ -77,7 +77,7 @@ def test_a_masked_text_does_not_hold_a_long_key(text, keys):
     assert not any(key in masked for key in long if key not in MASK)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "expected"),
     [
         ("no such model", "no such model"),
@@ -93,7 +93,7 @@ def test_an_error_is_told_without_what_it_quotes(text, expected):
     assert without_quotes(text, source) == expected
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "expected"),
     [
         ("prompt: [{'role': 'user', 'content': 'swordfish'}]", "prompt: [{'role': 'user', 'content': '…'}]"),

@@ -1,6 +1,6 @@
 from base64 import b64encode
 
-import pytest
+from tests.tables import every_row
 
 from toolbridge.core.messages import Document, Reference, Request, Result, Text, Turn
 from toolbridge.core.parts_text import available_text, document_text, foreign_text
@@ -11,7 +11,7 @@ def base64(data):
     return b64encode(data).decode()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("document", "text"),
     [
         (Document(text="a"), "a"),

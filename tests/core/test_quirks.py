@@ -1,5 +1,6 @@
 import msgspec
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.quirks import decode_quirks
@@ -14,7 +15,7 @@ def test_quirks_that_are_not_set_have_their_defaults():
     assert decode_quirks({"sampling": False}, Switches) == Switches(sampling=False)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("given", "text"),
     [
         ({"sampling": False, "wibble": 1}, "quirks.wibble: there is no quirk 'wibble'"),

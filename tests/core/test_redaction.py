@@ -142,7 +142,7 @@ def test_a_member_is_redacted_by_its_name(value, expected):
     assert Redactor().value(value) == expected
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "expected"),
     [
         ("token", True), ("accessToken", True), ("github_token", True), ("AWS_SECRET_ACCESS_KEY", True),
@@ -171,7 +171,7 @@ def test_a_private_key_is_masked_over_its_lines():
     assert Redactor().text(public) == public
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("data", "expected"),
     [
         (b'{"token": "hunter2"}', b'{"token":"[redacted]"}'),

@@ -1,8 +1,8 @@
 """Sealed texts open with their own key only."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.core.result_seals import maybe_unseal, seal
 
@@ -23,7 +23,7 @@ def test_another_key_and_a_changed_text_open_nothing():
         assert maybe_unseal(changed, KEY) in {None, "secret"}  # padding bits carry nothing
 
 
-@pytest.mark.parametrize("value", ["", "RWVscw==", "tb1.", "tb1.ä", "tb1.AAAA", "tb1.%%%"])
+@every_row("value", ["", "RWVscw==", "tb1.", "tb1.ä", "tb1.AAAA", "tb1.%%%"])
 def test_other_values_are_no_seals(value):
     assert maybe_unseal(value, KEY) is None
 

@@ -1,10 +1,11 @@
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.messages import Problem
 from toolbridge.core.retry_after import DEFAULT_WAIT, maybe_wait, read_retry_after, retry_headers
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("headers", "seconds"),
     [
         ({"Retry-After": "20"}, 20.0),
@@ -19,7 +20,7 @@ def test_the_wait_that_a_server_asks_for_is_read(headers, seconds):
     assert read_retry_after(headers) == seconds
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("problem", "wait"),
     [
         (Problem("rate_limited", "", retry_after=0.0), 0.0),

@@ -1,6 +1,6 @@
 """Fields that several APIs have are carried; the others are lost in words that are true."""
 
-import pytest
+from tests.tables import every_row
 
 from toolbridge.core.messages import Request
 from toolbridge.core.shared_fields import carry
@@ -11,7 +11,7 @@ def carried(origin, api, takes=None, **extra):
     return fields, [(loss.what, loss.minor) for loss in losses]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("origin", "api", "extra", "fields", "lost"),
     [
         ("openai_chat", "openai_responses", {"verbosity": "low"}, {"text": {"verbosity": "low"}}, []),
@@ -37,7 +37,7 @@ def test_a_provider_that_does_not_take_a_field_is_not_sent_it():
     assert found == ({}, [("text.verbosity", False)])
 
 
-@pytest.mark.parametrize(
+@every_row(
     "extra",
     [
         {"stream_options": {"include_usage": True}},

@@ -1,6 +1,7 @@
 """Tools in the shape of any API."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.messages import Tool
@@ -9,7 +10,7 @@ from toolbridge.core.tools import as_tools
 SCHEMA = {"type": "object"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     "given",
     [
         Tool("f", "d", SCHEMA),
@@ -23,7 +24,7 @@ def test_every_shape_is_the_same_tool(given):
     assert as_tools([given]) == (Tool("f", "d", SCHEMA),)
 
 
-@pytest.mark.parametrize("given", [{}, {"name": 1}, {"function": 3}, "f"])
+@every_row("given", [{}, {"name": 1}, {"function": 3}, "f"])
 def test_what_is_no_tool_is_named_with_its_place(given):
     with pytest.raises(MalformedRequest, match=r"needs a .name.") as caught:
         as_tools([Tool("f"), given])

@@ -1,13 +1,13 @@
 """Text of strangers cannot imitate a template, a dialect or the frame."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.core.untrusted import escape_marks, framed
 
 
-@pytest.mark.parametrize(
+@every_row(
     "mark",
     [
         "<|im_start|>", "<tool_call>", "</untrusted_content>", "[INST]", "[/INST]",
@@ -21,7 +21,7 @@ def test_marks_are_escaped(mark):
     assert framed(mark, "web").count("<") == 2
 
 
-@pytest.mark.parametrize("text", ["a < b", "x <= 3", "[1] and [see below]", "naïve — 日本語 🙂"])
+@every_row("text", ["a < b", "x <= 3", "[1] and [see below]", "naïve — 日本語 🙂"])
 def test_ordinary_text_stays(text):
     assert escape_marks(text) == text
 

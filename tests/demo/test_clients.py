@@ -2,6 +2,7 @@
 
 import pytest
 from tests.demo.kits import ABSOLUTE, ask, assistant, obj, reply, result, string, user
+from tests.tables import every_row
 
 from toolbridge.core.messages import Call, Text, Tool
 from toolbridge.demo.conversation import read_conversation
@@ -34,7 +35,7 @@ def after(text: str):
     return reply(CREATE, assistant(call), user(result(call, text)), tools=(WRITE,)).text
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     [
         "File created successfully at: /w/hello.txt",
@@ -50,7 +51,7 @@ def test_a_result_that_confirms_is_done(text):
     assert after(text) == "Done: I created hello.txt."
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     [
         "File path must be absolute: hello.txt",

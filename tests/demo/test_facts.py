@@ -1,9 +1,9 @@
-import pytest
+from tests.tables import every_row
 
 from toolbridge.demo.facts import PromptFacts
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("words", "groups"),
     [
         ("What is the weather in Paris?", [["Paris"]]),

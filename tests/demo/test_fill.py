@@ -1,4 +1,3 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.tables import every_row
@@ -78,7 +77,7 @@ def test_a_reference_to_itself_ends():
     assert filled({"$ref": "#"}) == "demo"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "words", "value"),
     [
         ("city", "Weather in Oslo", "Oslo"),

@@ -1,4 +1,3 @@
-import pytest
 from tests.tables import every_row
 
 from toolbridge.demo.intent import ListFiles, ReadFile, RunCommand, WriteFile, read_intents
@@ -74,7 +73,7 @@ def test_commands_and_reads_are_understood(words, intent):
     assert read_intents(words) == [[intent]]
 
 
-@pytest.mark.parametrize(
+@every_row(
     "words",
     [
         "",

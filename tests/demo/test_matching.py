@@ -1,4 +1,3 @@
-import pytest
 from tests.demo.kits import CLAUDE_CODE, CODEX, GEMINI_CLI, OPENCODE, WEATHER, called, obj, string
 from tests.tables import every_row
 
@@ -13,7 +12,7 @@ OPTIONAL = Tool("find_person", "", obj(name=string(), kind=string(enum=["a", "b"
 TOOLS = (WEATHER, TIME, SEARCH, ADD, LOOKUP, FETCH, OPTIONAL)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("words", "calls"),
     [
         ("What is the weather in Paris?", [("get_weather", {"city": "Paris"})]),
@@ -42,9 +41,7 @@ def test_a_tool_is_called_for_what_it_is_for(words, calls):
     assert called(words, tools=TOOLS) == calls
 
 
-@pytest.mark.parametrize(
-    "words", ["hello", "Tell me about weather", "Is it raining?", "who are you?", ""]
-)
+@every_row("words", ["hello", "Tell me about weather", "Is it raining?", "who are you?", ""])
 def test_no_tool_is_called_for_nothing(words):
     assert called(words, tools=TOOLS) == []
 

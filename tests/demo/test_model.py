@@ -15,6 +15,7 @@ from tests.demo.kits import (
     user,
 )
 from tests.strategies import requests
+from tests.tables import every_row
 
 from toolbridge.core import events as ev
 from toolbridge.core.fold import collect
@@ -176,7 +177,7 @@ NOISE = (
 )
 
 
-@pytest.mark.parametrize("tools", [CLAUDE_CODE, CODEX, GEMINI_CLI, OPENCODE])
+@every_row("tools", [CLAUDE_CODE, CODEX, GEMINI_CLI, OPENCODE])
 def test_a_file_is_created_and_that_is_said(tools):
     first = reply(user(*NOISE, CREATE), tools=tools)
     assert first.stop == "tool_use"

@@ -1,23 +1,21 @@
-import pytest
+from tests.tables import every_row
 
 from toolbridge.demo.paths import NamedPath, absolute, find_path, is_path, unquote
 
 
-@pytest.mark.parametrize(
-    "token", ["a.txt", "/x", "./x", "~/x", "src/a.py", ".gitignore", "Makefile", "C:\\x"]
-)
+@every_row("token", ["a.txt", "/x", "./x", "~/x", "src/a.py", ".gitignore", "Makefile", "C:\\x"])
 def test_names_of_files_are_known_by_their_form(token):
     assert is_path(token)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "token", ["", "hello", "3.5", "e.g", "and/or", "Node.js", "example.com", "https://x.y/a.txt"]
 )
 def test_other_words_are_no_paths(token):
     assert not is_path(token)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "path"),
     [
         ("a file called notes with", "notes"),
@@ -42,7 +40,7 @@ def test_a_file_is_found_where_it_stands():
     assert find_path("to x.txt!") == NamedPath("x.txt", 3, 8)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "inside"),
     [
         ('"a"', "a"),
@@ -57,7 +55,7 @@ def test_quotes_are_taken_off_when_they_hold_everything(text, inside):
     assert unquote(text) == inside
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("path", "cwd", "whole"),
     [
         ("a.txt", "/w", "/w/a.txt"),

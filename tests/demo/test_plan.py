@@ -11,6 +11,7 @@ from tests.demo.kits import (
     string,
     user,
 )
+from tests.tables import every_row
 
 from toolbridge.core.json import loads
 from toolbridge.core.messages import (
@@ -64,7 +65,7 @@ def test_tools_come_before_structured_output():
     assert loads(last.text) == {"answer": "Done: I created hello.txt."}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("words", "system", "title"),
     [
         ('"Create the file /w/hello.txt with this content: x"', "You are a title generator.",

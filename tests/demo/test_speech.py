@@ -1,11 +1,12 @@
 import pytest
 from tests.demo.kits import CODEX, assistant, reply, result, user
+from tests.tables import every_row
 
 from toolbridge.core.messages import Call
 from toolbridge.demo.speech import ABOUT, excerpt, small_talk
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("words", "said"),
     [
         ("say hello world", "hello world"),
@@ -34,7 +35,7 @@ def test_it_says_what_it_is_and_how_to_get_a_real_model():
         assert word in ABOUT
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("words", "output", "said"),
     [
         ("run `true`", "", "I ran `true`. It printed nothing."),
@@ -56,7 +57,7 @@ def test_long_results_are_cut_and_marked():
     assert excerpt("a\n" * 20) == "\n".join("a" * 12) + " …"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("words", "said"),
     [
         ("create a.txt saying x and b.txt saying y", "I will create a.txt and create b.txt."),

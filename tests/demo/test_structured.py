@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.demo.structured_runs import TERMS, ask, run
+from tests.tables import every_row
 
 from toolbridge.core.fold import collect
 from toolbridge.core.messages import Request, Text, Turn
@@ -195,7 +196,7 @@ def repair(written: str, schema: dict, name: str = "Thing") -> dict:
 
 
 @pytest.mark.req("TF-54")
-@pytest.mark.parametrize(
+@every_row(
     ("written", "right"),
     [
         ('{"mode": "book"}', {"mode": "book", "target": {"kind": "place", "id": "demo"}}),
@@ -228,7 +229,7 @@ def test_a_callers_own_instructions_do_no_harm():
     assert "BEGIN_RESULT" in (structured_answer(conversation.request()) or "")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("words", "clock"),
     [
         ("at 7pm", "19:00"), ("12 am", "00:00"), ("12pm", "12:00"), ("7:45 PM", "19:45"),
@@ -239,7 +240,7 @@ def test_times_of_day_are_read(words, clock):
     assert clock_in(words) == clock
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("opens", "closes", "at", "open_then"),
     [
         ("17:00", "22:30", "19:00", True), ("17:00", "22:30", "22:30", False),

@@ -1,9 +1,9 @@
-import pytest
+from tests.tables import every_row
 
 from toolbridge.demo.sums import maybe_sum
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("words", "said"),
     [
         ("what is 12*7", "12*7 = 84"),
@@ -23,7 +23,7 @@ def test_small_sums_are_done(words, said):
     assert maybe_sum(words) == said
 
 
-@pytest.mark.parametrize(
+@every_row(
     "words",
     [
         "hello", "2024", "2026-11-15 is a date", "(1+2", "1+", "1 2+", "9^99", "(-1)^0.5",

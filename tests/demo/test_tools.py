@@ -3,6 +3,7 @@ import subprocess
 
 import pytest
 from tests.demo.kits import CLAUDE_CODE, CODEX, GEMINI_CLI, OPENCODE, called, obj, string
+from tests.tables import every_row
 
 from toolbridge.core.messages import Text, Tool
 
@@ -15,7 +16,7 @@ def only(tools, *names):
     return tuple(tool for tool in tools if tool.name in names)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("tools", "call"),
     [
         (CLAUDE_CODE, ("Write", {"file_path": "/home/u/p/hello.txt", "content": "hi"})),
@@ -151,8 +152,8 @@ def test_a_folder_is_listed_by_its_name():
     ]
 
 
-@pytest.mark.parametrize("words", [CREATE, "run `ls`", "read a.txt", "list files"])
-@pytest.mark.parametrize(
+@every_row("words", [CREATE, "run `ls`", "read a.txt", "list files"])
+@every_row(
     "tools",
     [
         (),

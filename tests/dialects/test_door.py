@@ -5,6 +5,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge import dialects
 from toolbridge.core.errors import ConfigError
@@ -23,13 +24,13 @@ def test_the_reference_page_lists_every_dialect_and_no_other():
     assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == names()
 
 
-@pytest.mark.parametrize("module", FAMILIES)
+@every_row("module", FAMILIES)
 def test_a_family_file_holds_the_dialects_that_are_listed(module):
     held = import_module(f"toolbridge.dialects.{module}").DIALECTS
     assert sorted(dialect.name for dialect in held) == sorted(FAMILIES[module])
 
 
-@pytest.mark.parametrize("name", ["reader", "engines", "os", "..core", ""])
+@every_row("name", ["reader", "engines", "os", "..core", ""])
 def test_nothing_else_is_loaded(name):
     with pytest.raises(ConfigError):
         load(name)
@@ -44,7 +45,7 @@ def test_others_may_bring_a_dialect(monkeypatch):
     load.cache_clear()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("model", "dialect"),
     [
         ("Qwen/Qwen3-Coder-30B-A3B-Instruct", "qwen3_xml"),

@@ -76,7 +76,7 @@ def described_tools(prompt: str) -> list[dict]:
     return [tool for tool in found if "parameters" in tool]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("dialect", "listed"),
     [
         (
@@ -264,7 +264,7 @@ HISTORY = {
 
 
 @pytest.mark.req("CB-35")
-@pytest.mark.parametrize("dialect", HISTORY)
+@every_row("dialect", HISTORY)
 def test_the_history_has_the_form_of_the_chat_template(dialect):
     render = load(dialect).render
     call = Call("call00001", "get_weather", {"city": "Paris", "days": 2})
@@ -283,7 +283,7 @@ def test_attributes_are_escaped_as_the_template_of_kimi_k3_does():
     assert read_text(written, TOOLS, dialect="kimi_k3").calls[0].arguments == calls[0].arguments
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("choice", "several"),
     [
         (ToolChoice(), True),

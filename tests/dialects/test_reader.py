@@ -132,7 +132,7 @@ def test_an_end_tag_inside_a_string_does_not_end_the_call(dialect):
 
 
 @pytest.mark.req("CB-34")
-@pytest.mark.parametrize("dialect", ["auto", "hermes_json", "kimi_k2", "qwen3_xml"])
+@every_row("dialect", ["auto", "hermes_json", "kimi_k2", "qwen3_xml"])
 def test_without_tools_a_call_is_text(dialect):
     text = 'So: <tool_call>{"name":"read_file","arguments":{}}</tool_call>'
     assert read_text(text, [], dialect=dialect) == Reading(content=text)
@@ -145,7 +145,7 @@ def test_arguments_go_out_as_they_come():
     assert pieces == ['{"city": "', "Par", "is", '"}', ""]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("dialect", "before"),
     [
         ("qwen3_xml", "<tool_call>\n<function=get_weather>\n<parameter=city>\n"),
@@ -185,9 +185,7 @@ def test_joined_deltas_are_the_arguments(case):
             assert json.loads("".join(deltas)) == end.call.arguments
 
 
-@pytest.mark.parametrize(
-    "name", ["GET_WEATHER", "get-weather", "functions.get_weather", "ns:get_weather"]
-)
+@every_row("name", ["GET_WEATHER", "get-weather", "functions.get_weather", "ns:get_weather"])
 def test_a_name_matches_without_case_or_namespace(name):
     text = f'<tool_call>{{"name":"{name}","arguments":{{}}}}</tool_call>'
     assert read_text(text, TOOLS).calls[0].name == "get_weather"
@@ -198,7 +196,7 @@ def test_a_name_that_nobody_offers_is_text():
     assert read_text(text, TOOLS) == Reading(content=text)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     [
         "Agents wrap calls in <tool_call> tags. That is all.",
@@ -342,7 +340,7 @@ def test_results_that_the_model_makes_up_are_no_text():
     assert read_text(f"A{outputs}", TOOLS, dialect="deepseek_v3") == Reading("A22")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("dialect", "text", "content"),
     [
         ("deepseek_dsml_v32", "Yes.\n<｜DSML｜function_calls", "Yes.\n"),

@@ -11,7 +11,7 @@ from toolbridge.dialects.engines.values import typed, types_of
 ROOT = {"$defs": {"n": {"type": "integer"}}}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("schema", "types"),
     [
         ({"type": "string"}, {"string"}),
@@ -75,7 +75,7 @@ def test_a_raw_text_becomes_what_its_type_says(raw, types, value):
     assert type(found) is type(value)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "value"),
     [
         ("'it\\'s'", "it's"),
@@ -101,7 +101,7 @@ def test_a_literal_is_read_without_running_it(text, value):
     assert literal(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "['a' 2]", "'open", "f(x)", "[" * 99, "1, 2"])
+@every_row("text", ["", "['a' 2]", "'open", "f(x)", "[" * 99, "1, 2"])
 def test_what_is_no_literal_is_said_to_be_none(text):
     with pytest.raises(Unreadable):
         literal(text)
@@ -112,7 +112,7 @@ def test_bare_words_may_be_forbidden():
         literal("{a b}", words=False)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "found"),
     [
         ("get_weather", "get_weather"),

@@ -98,7 +98,7 @@ def test_a_value_becomes_what_is_wanted_or_stays(schema, before, after):
     )
 
 
-@pytest.mark.parametrize("word", [None, "null", "None", " undefined "])
+@every_row("word", [None, "null", "None", " undefined "])
 def test_nothing_for_an_optional_member_is_left_out(word):
     assert heal({"a": "x", "b": word}, tool(a=TEXT, b=INTEGER)).value == {"a": "x"}
 
@@ -113,7 +113,7 @@ def test_null_is_kept_where_it_is_allowed():
 
 
 @pytest.mark.req("PX-X4")
-@pytest.mark.parametrize(
+@every_row(
     ("schema", "before", "after"),
     [
         (tool(["file_path"], file_path=TEXT), {"filePath": "x"}, {"file_path": "x"}),
@@ -152,7 +152,7 @@ def test_a_number_becomes_the_text_that_was_written():
     assert heal('{"arguments": {"a": 2.50}}', schema).value == {"a": "2.50"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     "wrapped",
     [
         '{"arguments": {"a": 1}}',
@@ -168,7 +168,7 @@ def test_arguments_are_taken_out_of_what_is_around_them(wrapped):
     assert heal(wrapped, tool(a=INTEGER)).value == {"a": 1}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("value", "schema"),
     [
         ({"input": {"a": 1}}, tool(["input"], input={"type": "object"}, a=INTEGER)),
@@ -181,7 +181,7 @@ def test_a_parameter_is_not_taken_for_a_wrapper(value, schema):
     assert heal(value, schema).value == value
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "schema", "after"),
     [
         ('"ls"', tool(a=TEXT), {"a": "ls"}),
@@ -227,7 +227,7 @@ def test_nested_unions_do_not_explode():
     assert heal(value, rules.root).value == value
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "tools", "found"),
     [
         ("Write", ["Write", "write"], "Write"),

@@ -91,9 +91,7 @@ def test_words_in_braces_are_a_set_where_a_value_can_stand(text, value, step):
     assert (healing.value, [found.what for found in healing.steps]) == (value, [step])
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in CASES if c.get("kind") == "name"], ids=lambda c: c["id"]
-)
+@every_row("case", [c for c in CASES if c.get("kind") == "name"], ids=lambda c: c["id"])
 def test_name(case):
     assert heal_name(case["input"], case["tools"]) == case["expected"]
 
@@ -239,7 +237,7 @@ def test_unescaped_code_is_healed_or_refused_but_never_changed(code, start, size
     assert refused or healing.value == {"content": content, "file_path": "a"}
 
 
-@pytest.mark.parametrize("code", CODE)
+@every_row("code", CODE)
 def test_whole_pieces_of_unescaped_code_are_healed(code):
     body = code.replace("\n", "\\n")
     healing = heal(f'{{"file_path": "a", "content": "{body}"}}', FILE)
@@ -249,7 +247,7 @@ def test_whole_pieces_of_unescaped_code_are_healed(code):
 # Levels.
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "schema", "level"),
     [
         ('{"a": 1}', None, 0),
@@ -288,9 +286,7 @@ def test_steps_are_short_however_long_the_text():
 
 
 @pytest.mark.req("PX-27")
-@pytest.mark.parametrize(
-    "text", ["not-json", "I am sorry.", "{{{[", "<x>", "42", '"text"', "[1, 2]"]
-)
+@every_row("text", ["not-json", "I am sorry.", "{{{[", "<x>", "42", '"text"', "[1, 2]"])
 def test_the_hopeless_is_kept_as_it_is(text):
     healing = heal(text)
     assert healing.value == {"raw": text} or healing.cut or healing.open
@@ -314,7 +310,7 @@ def test_a_cut_text_is_read_but_marked():
     assert healing.value == {"command": "rm -rf /tmp/x"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "cut"),
     [
         ('{"a": "x"', False),

@@ -296,9 +296,7 @@ def test_a_string_that_lost_its_quote_ends_at_the_comma():
 
 
 @pytest.mark.req("PX-X4")
-@pytest.mark.parametrize(
-    "name", ["write", "WRITE", "functions.Write", "default_api:Write", "`Write`"]
-)
+@every_row("name", ["write", "WRITE", "functions.Write", "default_api:Write", "`Write`"])
 def test_the_name_of_a_tool_is_healed_and_reported(name):
     out = healed(answer([GOOD], name=name))
     (start,) = [event for event in out if isinstance(event, ev.CallStart)]
@@ -353,7 +351,7 @@ def test_level_zero_changes_nothing_but_refuses_what_is_broken():
 
 
 @pytest.mark.req("PX-X3")
-@pytest.mark.parametrize(
+@every_row(
     ("call", "expected"),
     [
         (Call("1", "get_weather", {"city": "x", "days": "3"}), {"city": "x", "days": 3}),

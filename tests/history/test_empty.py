@@ -1,6 +1,6 @@
 """Text that says nothing."""
 
-import pytest
+from tests.tables import every_row
 
 from toolbridge.core.codec import Rules
 from toolbridge.core.messages import Call, Opaque, Request, Result, Text, Thinking, Turn
@@ -18,7 +18,7 @@ def user(*parts):
     return Turn("user", parts)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("given", "expected"),
     [
         ((user(Text(""), Text("a"), Text(" \n")),), (user(Text("a")),)),

@@ -1,6 +1,6 @@
 """File ids go to the provider that keeps the files, and nowhere else."""
 
-import pytest
+from tests.tables import every_row
 
 from toolbridge.core.messages import Document, Foreign, Image, Origin, Request, Result, Text, Turn
 from toolbridge.history.files import own_files
@@ -17,7 +17,7 @@ def after(part, origin, api, files=None):
     return found.turns[0].content[0], [loss.what for loss in losses]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("origin", "api", "files", "kept"),
     [
         ("anthropic", "anthropic", None, True),
@@ -29,9 +29,7 @@ def after(part, origin, api, files=None):
         ("", "openai_chat", "", True),  # made by the library for this provider
     ],
 )
-@pytest.mark.parametrize(
-    "part", [Image(file_id="f1", source=WHERE), Document(file_id="f1", source=WHERE)]
-)
+@every_row("part", [Image(file_id="f1", source=WHERE), Document(file_id="f1", source=WHERE)])
 def test_a_file_stays_with_its_keeper(part, origin, api, files, kept):
     found, lost = after(part, origin, api, files)
     assert (found is part) is kept
@@ -39,7 +37,7 @@ def test_a_file_stays_with_its_keeper(part, origin, api, files, kept):
     assert kept or "f1" not in found.text
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("part", "kept"),
     [
         (Image(url="https://generativelanguage.googleapis.com/v1beta/files/abc"), False),

@@ -1,6 +1,7 @@
 """Calls and their results, side by side."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.codec import Rules
 from toolbridge.core.messages import Call, Image, Loss, Request, Result, Text, Turn
@@ -31,7 +32,7 @@ def prepared(*turns, rules=LOOSE):
     return prepare(Request("m", turns), rules)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("given", "expected"),
     [
         ((assistant(A, B), user(RB, RA)), (assistant(A, B), user(RA, RB))),

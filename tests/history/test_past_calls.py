@@ -1,6 +1,7 @@
 """Mistakes of the past, mended."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.codec import Rules
 from toolbridge.core.messages import Call, Request, Result, Text, Tool, Turn
@@ -43,7 +44,7 @@ RIGHT = Call("a", "Write", {"file_path": "x"})
 
 
 @pytest.mark.req("PX-X3")
-@pytest.mark.parametrize(
+@every_row(
     "call",
     [
         WRONG,

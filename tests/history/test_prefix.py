@@ -1,6 +1,7 @@
 """What changes though nobody said anything new."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.messages import Text
 from toolbridge.history.prefix import strip_volatile
@@ -9,7 +10,7 @@ LINE = "x-anthropic-billing-header: cc_version=2.1.325.abc; cc_entrypoint=cli;"
 
 
 @pytest.mark.req("CL-11")
-@pytest.mark.parametrize(
+@every_row(
     ("system", "kept"),
     [
         ((Text(LINE), Text("You are.", cache="5m")), (Text("You are.", cache="5m"),)),

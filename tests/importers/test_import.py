@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge import config_file
 from toolbridge.cli import main
@@ -256,7 +257,7 @@ def test_fallbacks_from_and_to_several_deployments_of_litellm():
     assert (tables["map"], notes) == ({"small": ["openai/s", "google/x"]}, {})
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("model", "address"),
     [
         ("text-embedding-3-small", "openai/text-embedding-3-small"),
@@ -284,7 +285,7 @@ def deployed(**params):
     return tables.get("providers", {}), notes
 
 
-@pytest.mark.parametrize(
+@every_row(
     "key",
     ["none", "None", "EMPTY", "", " ", "dummy", "sk-xxx", "sk-XXXXXXXX", "sk-1234", "xxxx", "no-key",
      "not-needed", "NA", "fake-key", "sk-no-key-required", "your-api-key", "****", "dummy_token"],
@@ -382,7 +383,7 @@ def test_portkey():
     check(toml)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("config", "expected"),
     [
         (
@@ -471,7 +472,7 @@ def test_conditions_of_portkey_that_cannot_be_carried_say_why():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@every_row(
     "source",
     [
         {"model_list": [None, {}, {"litellm_params": {"model": 5}}, {"model_name": 5}]},
@@ -486,7 +487,7 @@ def test_a_file_of_another_shape_never_crashes(source):
     check(write_toml(draft, "x"))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("source", "place"),
     [
         ({"model_list": "hello"}, "model_list: must be a list of tables, and is a text"),

@@ -4,6 +4,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.node.chain import abi, multicall
 from toolbridge.node.chain.address import checksum
@@ -72,7 +73,7 @@ def words(*numbers: int) -> bytes:
     return b"".join(number.to_bytes(32, "big") for number in numbers)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("types", "data"),
     [
         (["bool"], words(2)),
@@ -139,7 +140,7 @@ class TestMulticall:
         with suppress(abi.MalformedAnswer):
             assert self.answer(*multicall.decode_results(data, count)) == data
 
-    @pytest.mark.parametrize(
+    @every_row(
         "data",
         [
             b"",
@@ -164,7 +165,7 @@ class TestMulticall:
             multicall.decode_results(bytes(1_000_000), 3)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("type", "value"),
     [
         ("uint8", 256), ("uint256", -1), ("uint256", "1"), ("uint256", 2**256), ("bool", 1),

@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.core.errors import ConfigError
 from toolbridge.node.chain.address import address_of, checksum, keccak256, model_id, same_account
@@ -35,7 +36,7 @@ def test_a_hash_passes_through():
     assert model_id("0x" + "aB" * 32) == "0x" + "aB" * 32
 
 
-@pytest.mark.parametrize("wrong", ["", "model", ":file", "repo:", "0x12"])
+@every_row("wrong", ["", "model", ":file", "repo:", "0x12"])
 def test_a_name_without_a_file_is_refused(wrong):
     with pytest.raises(ConfigError, match="repo:file"):
         model_id(wrong)

@@ -1,4 +1,4 @@
-import pytest
+from tests.tables import every_row
 
 from toolbridge.core.messages import Problem
 from toolbridge.node.session.breaker import Breaker
@@ -37,7 +37,7 @@ def test_the_first_try_after_the_rest_decides():
     assert breaker.wait(100) == 60
 
 
-@pytest.mark.parametrize("kind", ["context_overflow", "rejected", "aborted", "unsupported"])
+@every_row("kind", ["context_overflow", "rejected", "aborted", "unsupported"])
 def test_a_request_that_cannot_be_served_is_not_the_nodes_fault(kind):
     breaker = Breaker(limit=1)
     breaker.fail(Problem(kind, "no"), 0)

@@ -10,6 +10,7 @@ from tests.node.deployed import HOSTS, MODEL_ID, PAYER, account, deployed
 from tests.node.server import HOST, running
 from tests.node.sessions import LOCAL, QUICK, TEXT, told
 from tests.node.stories import DEPOSIT, three_hosts
+from tests.tables import every_row
 from tests.waiting import until
 
 from toolbridge.core.errors import BrokenWire, ConfigError, ToolbridgeError, Unreachable
@@ -340,7 +341,7 @@ async def test_an_error_of_our_own_is_not_taken_for_a_silent_host():
 
 
 class TestForms:
-    @pytest.mark.parametrize("value", ["0xzz", None, {}, ""])
+    @every_row("value", ["0xzz", None, {}, ""])
     def test_an_answer_that_is_no_number_is_refused(self, value):
         with pytest.raises(BrokenWire):
             number(value)
@@ -350,7 +351,7 @@ class TestForms:
         with pytest.raises(BrokenWire):
             unhexed(value)
 
-    @pytest.mark.parametrize(
+    @every_row(
         ("error", "data"),
         [
             ({"code": 3, "message": "m", "data": "0xab"}, "0xab"),

@@ -66,7 +66,7 @@ def test_what_we_decode_eth_abi_decodes_to_the_same_values(case, data):
         assert "\ufffd" in str(ours) or theirs(types, ours) == eth_abi.decode(types, bytes(changed))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("type", "data"),
     [("bool", 2), ("address", 1 << 160), ("uint8", 256), ("bytes4", 1)],
 )

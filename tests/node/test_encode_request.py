@@ -1,4 +1,5 @@
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.codec import Target
 from toolbridge.core.messages import (
@@ -63,7 +64,7 @@ def test_a_limit_that_a_node_cannot_read_is_brought_within_reach(asked, sent):
     assert encoded(max_tokens=asked).body["max_tokens"] == sent
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("think", "sent"),
     [
         (Think(), None),
@@ -81,7 +82,7 @@ def test_thinking_is_asked_for_in_the_words_of_a_node(think, sent):
     assert encoded(think=think).body.get("thinking") == sent
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("fields", "what"),
     [
         ({"sampling": Sampling(top_p=0.5, top_k=3)}, ["sampling.top_p", "sampling.top_k"]),

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.core.errors import BrokenWire
 from toolbridge.node.chain.address import address_of
@@ -53,7 +54,7 @@ def test_one_flipped_bit_breaks_the_seal(plaintext, data):
         encryption.unseal(KEY, NONCE, bytes(flipped), b"chunk_0")
 
 
-@pytest.mark.parametrize("size", [0, 8, 12, 23, 25])
+@every_row("size", [0, 8, 12, 23, 25])
 def test_a_nonce_of_another_length_is_refused_and_not_another_cipher(size):
     with pytest.raises(DecryptionFailed, match="nonce"):
         encryption.unseal(KEY, bytes(size), bytes(32))
@@ -112,7 +113,7 @@ class TestSignatures:
         other = signature[:64] + bytes([signature[64] + 27])
         assert encryption.recover(bytes(32), other) == encryption.public_key(KEY)
 
-    @pytest.mark.parametrize("signature", [b"", bytes(64), bytes(65), b"\xff" * 65])
+    @every_row("signature", [b"", bytes(64), bytes(65), b"\xff" * 65])
     def test_what_is_no_signature_is_refused(self, signature):
         with pytest.raises(DecryptionFailed):
             encryption.recover(bytes(32), signature)
@@ -133,9 +134,7 @@ class TestSecrets:
     def test_hex_is_read_with_or_without_prefix(self, prefix):
         assert Secret.from_hex(prefix + self.text).reveal() == b"F" * 32
 
-    @pytest.mark.parametrize(
-        "wrong", ["", "46", text + "46", "zz" * 32, "46 " * 32, "0x" + text[1:]]
-    )
+    @every_row("wrong", ["", "46", text + "46", "zz" * 32, "46 " * 32, "0x" + text[1:]])
     def test_what_is_no_key_is_refused_without_being_repeated(self, wrong):
         with pytest.raises(ValueError, match="64 hex digits") as caught:
             Secret.from_hex(wrong)
@@ -148,7 +147,7 @@ class TestSecrets:
             encryption.check_private(Secret(number.to_bytes(32, "big")))
         assert f"{number:x}" not in str(caught.value).lower() or number == 0
 
-    @pytest.mark.parametrize("show", [repr, str, "{}".format, "{!r}".format, pprint.pformat, ascii])
+    @every_row("show", [repr, str, "{}".format, "{!r}".format, pprint.pformat, ascii])
     def test_no_way_of_showing_shows_it(self, show):
         secret = Secret.from_hex(self.text)
         shown = show({"key": secret}) + show(secret)

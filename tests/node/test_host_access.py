@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.node.server import HOST, Node, running
 from tests.node.sessions import LOCAL, QUICK, WALLET, told
+from tests.tables import every_row
 from websockets.asyncio.server import serve
 
 from toolbridge.core.errors import Unreachable
@@ -40,12 +41,12 @@ STRANGE = [
 
 
 class TestUrls:
-    @pytest.mark.parametrize("url", INSIDE)
+    @every_row("url", INSIDE)
     def test_a_url_of_the_users_own_network_needs_a_setting(self, url):
         assert "private_hosts" in HostAccess().objection(url)
         assert HostAccess(private=True).objection(url) == ""
 
-    @pytest.mark.parametrize("url", STRANGE)
+    @every_row("url", STRANGE)
     def test_a_url_that_clients_read_in_different_ways_is_refused(self, url):
         assert "its URL" in HostAccess(private=True, plain=True).objection(url)
 
@@ -63,7 +64,7 @@ class TestSettings:
     def access(self, **more):
         return read_settings({"model": "a:b", **more}).access
 
-    @pytest.mark.parametrize(
+    @every_row(
         ("url", "words"),
         [
             ("http://127.0.0.1:8080", ""), ("http://192.168.1.5", ""), ("http://localhost:1", ""),

@@ -5,6 +5,7 @@ import random
 from collections import Counter
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.node.chain.address import address_of
 from toolbridge.node.hosts.access import HostAccess
@@ -43,7 +44,7 @@ def candidate(name, stake=1000 * FAB, price=2000, latency=None):
     return HostCandidate(name, f"http://{name}", b"", stake, price, latency=latency)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("changes", "words"),
     [
         ({}, ""),
@@ -66,7 +67,7 @@ def test_a_host_is_left_out_for_a_reason(changes, words):
     assert words in said if words else said == ""
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("url", "private"),
     [
         ("http://localhost:80", True), ("http://127.0.0.1", True), ("ws://10.1.2.3/v1/ws", True),
@@ -96,8 +97,8 @@ def test_the_user_may_know_better_where_a_host_is():
     assert HostRequirements(MODEL, urls=urls).url_of(other) == "https://host.example"
 
 
-@pytest.mark.parametrize("prefix", ["", "0x", " "])
-@pytest.mark.parametrize("public", [PUBLIC, encryption.uncompressed(PUBLIC)])
+@every_row("prefix", ["", "0x", " "])
+@every_row("public", [PUBLIC, encryption.uncompressed(PUBLIC)])
 def test_a_key_from_which_the_address_follows_is_taken(prefix, public):
     metadata = json.dumps({"publicKey": prefix + public.hex(), "location": 5})
     assert claimed_key(listed(metadata=metadata)) == PUBLIC
@@ -110,7 +111,7 @@ def test_a_key_that_the_user_gives_must_fit_the_address_too():
 
 
 @pytest.mark.req("CB-19")
-@pytest.mark.parametrize("mode", WEIGHTS)
+@every_row("mode", WEIGHTS)
 def test_hosts_are_ranked_by_their_scores(mode):
     hosts = [candidate("a", 10 * FAB, 90_000), candidate("b", 9000 * FAB, 200), candidate("c")]
     ranked = rank(hosts, mode)
@@ -184,7 +185,7 @@ def test_a_host_is_taken_once():
     assert left == []
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("url", "health"),
     [
         ("http://h:1", "http://h:1/health"), ("https://h/node/", "https://h/node/health"),

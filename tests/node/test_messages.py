@@ -2,6 +2,7 @@ import json
 
 import pytest
 from tests.node.frames import Speaker
+from tests.tables import every_row
 
 from toolbridge.core.errors import BrokenWire
 from toolbridge.core.json import dump_bytes, dumps
@@ -127,7 +128,7 @@ class TestPrompts:
 class TestDecoding:
     speaker = Speaker(SESSION, "p-1")
 
-    @pytest.mark.parametrize(
+    @every_row(
         ("sent", "kind"),
         [
             (speaker.chunk("x"), AnswerChunk),
@@ -148,7 +149,7 @@ class TestDecoding:
         sent = self.speaker.end(used=3)
         assert decode_message(dumps(sent | {"later": {"x": 1}})) == decode_message(dumps(sent))
 
-    @pytest.mark.parametrize(
+    @every_row(
         "wrong",
         [
             "",
@@ -172,7 +173,7 @@ class TestDecoding:
         assert prefixed.open(Decryptor(SESSION), prefixed.label) == b"x"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("fault", "kind", "text"),
     [
         (NodeFault(code="INVALID_UTF8", message="bad bytes"), "rejected", "bad bytes (INVALID_UTF8)"),

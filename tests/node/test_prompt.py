@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.core.errors import MalformedRequest, TooLarge
@@ -84,7 +85,7 @@ def test_calls_and_results_are_written_out():
     )
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("result", "text"),
     [
         (Result("t"), "[Tool Result: t]\n"),
@@ -101,7 +102,7 @@ def test_other_parts_are_text_as_well(result, text):
 
 
 @pytest.mark.req("CB-03", "CB-10")
-@pytest.mark.parametrize(
+@every_row(
     ("media_type", "format"),
     [("image/png", "png"), ("image/jpeg", "jpeg"), ("image/webp", "webp"), ("image/GIF", "gif")],
 )
@@ -121,7 +122,7 @@ def test_a_picture_in_a_result_is_not_dropped():
     assert "[Tool Result: t]\nseen\n" in framed.prompt
 
 
-@pytest.mark.parametrize(
+@every_row(
     "part",
     [
         Image(url="https://x.test/a.png"),

@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.node.chain import abi
 from toolbridge.node.chain.multicall import encode_calls
@@ -19,14 +20,14 @@ def said(reason):
     return REASON + abi.encode(["string"], [reason])
 
 
-@pytest.mark.parametrize("reason", sorted({*RECORDED, *table().reasons}))
+@every_row("reason", sorted({*RECORDED, *table().reasons}))
 def test_every_reason_says_what_to_do(reason):
     error = explain("createX", said(reason))
     assert error.reason == reason
     assert str(error) == f"the call createX was rejected: {reason}; {table().reasons[reason]}"
 
 
-@pytest.mark.parametrize("signature", table().errors)
+@every_row("signature", table().errors)
 def test_every_declared_error_says_what_to_do(signature):
     data = abi.selector(signature) + bytes(32 * len(abi.types_of(signature)))
     error = explain("createX", data)

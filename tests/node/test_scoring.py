@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.tables import every_row
 
 from toolbridge.node.hosts.scoring import WEIGHTS, Factors, factors, pick, score
 
@@ -23,7 +24,7 @@ def test_a_score_lies_between_nothing_and_one(mode, stake, price):
     assert 0 <= score(factors(stake, price), mode) <= 1
 
 
-@pytest.mark.parametrize("mode", WEIGHTS)
+@every_row("mode", WEIGHTS)
 def test_weights_make_a_whole(mode):
     weights = WEIGHTS[mode]
     total = weights.stake + weights.price + weights.uptime + weights.latency

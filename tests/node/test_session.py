@@ -17,6 +17,7 @@ from tests.node.sessions import (
     told,
     works,
 )
+from tests.tables import every_row
 from tests.waiting import until
 
 from toolbridge.core import events as ev
@@ -296,7 +297,7 @@ class TestShutdown:
         await until(lambda: asyncio.all_tasks() - {task} == before)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("url", "socket"),
     [
         ("http://h:1", "ws://h:1/v1/ws"),

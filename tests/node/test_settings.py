@@ -1,4 +1,5 @@
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.errors import ConfigError
 from toolbridge.node.chain import networks
@@ -38,7 +39,7 @@ class TestSettings:
     def test_a_host_is_optional(self):
         assert read_settings(MODEL).host == ""
 
-    @pytest.mark.parametrize(
+    @every_row(
         ("given", "words"),
         [
             ({"model": "no-colon"}, "repo:file"),
@@ -72,7 +73,7 @@ class TestSettings:
             read_settings(MODEL | given, "toolbridge.toml")
         assert str(caught.value).startswith("toolbridge.toml: ")
 
-    @pytest.mark.parametrize(
+    @every_row(
         ("given", "text"),
         [
             ({"price": -1}, "`price` must be a whole number from 0 to 9223372036854775807, not -1"),
@@ -104,8 +105,8 @@ class TestSettings:
             read_settings(MODEL | given, "mine.toml")
         assert str(caught.value) == f"mine.toml: {text}"
 
-    @pytest.mark.parametrize("name", ["price", "job_id", "allow"])
-    @pytest.mark.parametrize("digits", [80, 400, 5000])
+    @every_row("name", ["price", "job_id", "allow"])
+    @every_row("digits", [80, 400, 5000])
     def test_a_long_value_is_shortened(self, name, digits):
         with pytest.raises(ConfigError, match=f"`{name}` must be a") as caught:
             read_settings(MODEL | {name: 10**digits})
@@ -136,7 +137,7 @@ class TestSettings:
         assert found.localhost_override == "host.docker.internal"
         assert from_env({"CLAUDE_BRIDGE_MODEL": ""}) == {}
 
-    @pytest.mark.parametrize("text", ["ten", "0x10", "²", "-1", "9" * 5000])
+    @every_row("text", ["ten", "0x10", "²", "-1", "9" * 5000])
     def test_a_chain_that_is_no_number_is_named(self, text):
         with pytest.raises(ConfigError, match="CLAUDE_BRIDGE_CHAIN_ID"):
             from_env({"CLAUDE_BRIDGE_CHAIN_ID": text})
@@ -174,7 +175,7 @@ class TestKeys:
         with pytest.raises(ConfigError, match="not a text file"):
             key_from_file(tmp_path / "binary")
 
-    @pytest.mark.parametrize("text", [KEY[:-1], KEY + "0", "zz" + KEY[2:], "00" * 32, "ff" * 32])
+    @every_row("text", [KEY[:-1], KEY + "0", "zz" + KEY[2:], "00" * 32, "ff" * 32])
     def test_a_wrong_key_is_refused_and_not_repeated(self, text):
         with pytest.raises(ConfigError, match="the flag is not a private key") as caught:
             key_from_text(text, "the flag")
@@ -182,7 +183,7 @@ class TestKeys:
         assert caught.value.__cause__ is None
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "decimals", "amount"),
     [
         ("0.0002", 18, 2 * 10**14), ("1", 18, 10**18), ("0.50", 6, 500_000), ("5", 0, 5),
@@ -194,16 +195,14 @@ def test_amounts_are_read_exactly(text, decimals, amount):
     assert parse_amount(format_amount(amount, decimals), decimals) == amount
 
 
-@pytest.mark.parametrize(
-    "text", ["1" + "0" * 12, "9" * 26, "1" + "0" * 73, "9" * 5000, "9" * 13 + ".5"]
-)
+@every_row("text", ["1" + "0" * 12, "9" * 26, "1" + "0" * 73, "9" * 5000, "9" * 13 + ".5"])
 def test_an_amount_that_is_too_large_is_called_too_large(text):
     with pytest.raises(ConfigError, match=r"--deposit is too large: .*12 digits") as caught:
         parse_amount(text, 6, "--deposit")
     assert len(str(caught.value)) < 170
 
 
-@pytest.mark.parametrize("text", ["", ".5", "1.", "-1", "1e3", "0x1", "1,5", "1.0000001", "²", "٣"])
+@every_row("text", ["", ".5", "1.", "-1", "1e3", "0x1", "1,5", "1.0000001", "²", "٣"])
 def test_what_is_no_amount_is_refused(text):
     with pytest.raises(ConfigError):
         parse_amount(text, 6)

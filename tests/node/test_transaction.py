@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.node.local_chain import _unrlp, decode_transaction
+from tests.tables import every_row
 
 from toolbridge.node.chain.address import address_of
 from toolbridge.node.chain.transaction import Transaction, rlp, sign, signer
@@ -97,7 +98,7 @@ def test_an_old_signature_that_is_bound_to_no_chain_is_read():
     assert signer(found) == encryption.public_key(KEY)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "change",
     [
         {"value": "0x1"}, {"hash": "0x" + "00" * 32}, {"type": "0x7e"}, {"type": "0x3"}, {"r": None},

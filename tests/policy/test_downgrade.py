@@ -1,12 +1,12 @@
 """What a second, different wording of a request can mend."""
 
-import pytest
+from tests.tables import every_row
 
 from toolbridge.core.messages import Problem, Request, Text, Thinking, Turn
 from toolbridge.policy.downgrade import missing_feature, without_thoughts
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "kind", "lack"),
     [
         ("messages.1.content.0: Invalid `signature` in `thinking` block", "rejected", "history"),

@@ -206,7 +206,7 @@ def test_the_table_has_every_provider_of_note():
     assert {row[1] for row in REJECTIONS} <= {*codecs.names(), "bedrock"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("kind", "failure"),
     [("unreachable", "connection"), ("timed_out", "connection"), ("truncated", "connection"),
      ("broken_wire", "connection"), ("unauthenticated", "auth"), ("unknown_model", "no_model"),
@@ -235,7 +235,7 @@ def test_the_wait_is_read_from_the_header_of_a_reset_and_from_words():
     assert classify(found) == "quota"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("problem", "rest"),
     [
         (Problem("rejected", "no credit", status=402), (300.0, True)),

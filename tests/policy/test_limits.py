@@ -3,13 +3,14 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.core.errors import Overflow, status_of
 from toolbridge.policy.limits import check_window, output_limit, was_truncated
 
 
 @pytest.mark.req("ZG-25")
-@pytest.mark.parametrize(
+@every_row(
     ("asked", "max_output", "window", "prompt", "limit"),
     [
         (None, 64_000, 0, 0, 21_333),
@@ -48,7 +49,7 @@ def test_a_prompt_that_fits_passes(prompt, window, reserve):
     check_window(prompt, window, reserve)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("estimated", "reported", "window", "cut"),
     [
         (20_000, 4_096, 4_096, True),

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.core.errors import LoopDetected
 from toolbridge.core.messages import Call, Image, Request, Result, Text, Turn
@@ -28,7 +29,7 @@ def test_the_same_call_with_the_same_result_is_counted_from_the_end():
     assert last_repeats(conversation(*pairs).turns) == ("Bash", 3)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "other",
     [
         pair(9, name="Read"),

@@ -85,7 +85,7 @@ def test_the_sources_and_their_licenses_are_recorded():
 # ── names as users type them ──
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("provider", "name", "same"),
     [
         ("anthropic", "claude-sonnet-4-5-20250929", "anthropic/claude-sonnet-4-5"),
@@ -109,7 +109,7 @@ def test_the_spellings_of_a_name_lead_to_one_row(provider, name, same):
     assert find_in_table(provider, name) == expected
 
 
-@pytest.mark.parametrize(
+@every_row(
     "name", ["", " ", "/", "nonesuch", "qwen3:8b", "a/b/c/d", "..", "us.x.y-v1:0", "x" * 300]
 )
 def test_any_name_may_be_unknown(name):
@@ -124,7 +124,7 @@ def test_a_reseller_lends_only_what_holds_everywhere():
     assert (known.sampling, known.window, known.efforts, known.api) == ("no", 0, None, "")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "vendor"),
     [
         ("claude-x", "anthropic"), ("gpt-5", "openai"), ("gpt-oss-20b", ""), ("o3", "openai"),
@@ -138,7 +138,7 @@ def test_a_vendor_is_found_by_the_names_of_its_models(name, vendor):
 # ── families, for models that are newer than the table ──
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "types", "efforts", "sampling", "forced", "prefill"),
     [
         ("claude-fable-5-2", ("adaptive",), 5, "no", False, False),
@@ -157,7 +157,7 @@ def test_a_new_claude_follows_its_family(name, types, efforts, sampling, forced,
     assert (known.sampling, known.forced_tools, known.prefill) == (sampling, forced, prefill)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "api", "sampling"),
     [
         ("gpt-7", "responses_for_tools", "effort_none"),

@@ -95,14 +95,14 @@ def test_an_exact_entry_goes_before_a_name_that_a_provider_lists():
     assert resolve("qwen3:8b", ModelFacts(table={"qwen3:8b": "x/y"}, listed=LISTED, providers={"x": ""})) == "x/y"  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["mistral:latest", "mistral", "Mistral:latest", "claude-mistral"])
-@pytest.mark.parametrize("facts", [FACTS, FOUND])
+@every_row("name", ["mistral:latest", "mistral", "Mistral:latest", "claude-mistral"])
+@every_row("facts", [FACTS, FOUND])
 def test_a_listed_model_is_never_read_as_provider_and_model(name, facts):
     assert resolve(name, facts) == "ollama/mistral:latest"
 
 
-@pytest.mark.parametrize("key", ["", "MISTRAL_API_KEY"])
-@pytest.mark.parametrize("name", ["mistral:7b", "mistral:mistral-large"])
+@every_row("key", ["", "MISTRAL_API_KEY"])
+@every_row("name", ["mistral:7b", "mistral:mistral-large"])
 def test_another_tag_of_a_local_model_does_not_go_to_a_cloud(name, key):
     facts = ModelFacts(
         listed=LISTED, providers={"mistral": key}, default="ollama/qwen3:8b", fetches=True
@@ -112,9 +112,7 @@ def test_another_tag_of_a_local_model_does_not_go_to_a_cloud(name, key):
     assert f"`ollama pull {name}`" in raised.value.problem.text
 
 
-@pytest.mark.parametrize(
-    "name", ["mistral:7b", "mistral:latest", "deepseek:1.5b-q4_0", "mistral:8x7b"]
-)
+@every_row("name", ["mistral:7b", "mistral:latest", "deepseek:1.5b-q4_0", "mistral:8x7b"])
 def test_a_name_with_a_tag_does_not_go_to_a_cloud_while_ollama_is_down(name):
     facts = ModelFacts(providers=dict.fromkeys(["mistral", "deepseek"], ""), demo="demo/d")
     with pytest.raises(UnknownModel):
@@ -126,7 +124,7 @@ def test_provider_and_model_with_a_colon_count_where_no_model_has_that_name():
     assert resolve("groq:openai/gpt-oss", FACTS) == "groq/openai/gpt-oss"
 
 
-@pytest.mark.parametrize(
+@every_row(
     "name",
     ["", "claude-sonnet-4-5", "claude-opus-5-5[1m]", "sonnet", "Opus", "haiku", "toolbridge-demo", "demo",
      "claude-toolbridge-demo", "demo/toolbridge-demo"],
@@ -135,7 +133,7 @@ def test_with_nothing_configured_claude_names_and_none_are_the_demos(name):
     assert resolve(name, NOTHING) == "demo/toolbridge-demo"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "words"),
     [
         ("gpt-4o-mini", ["OPENAI_API_KEY", "--model demo"]),
@@ -169,14 +167,12 @@ def test_the_nearest_names_are_a_value_too():
     assert "`ollama pull qwen3:9b`" in raised.value.problem.text
 
 
-@pytest.mark.parametrize(
-    "name", ["claude-opus-5-5", "gpt-5.5-codex", "gemini-3-pro", "o4-mini", ""]
-)
+@every_row("name", ["claude-opus-5-5", "gpt-5.5-codex", "gemini-3-pro", "o4-mini", ""])
 def test_agents_own_names_mean_the_ollama_that_was_found(name):
     assert resolve(name, FOUND) == "ollama/qwen3:8b"
 
 
-@pytest.mark.parametrize(
+@every_row(
     "name",
     [
         "text-embedding-3-small",
@@ -193,7 +189,7 @@ def test_a_name_that_the_ollama_does_not_have_is_unknown(name):
         resolve(name, FOUND)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "facts", "address"),
     [
         ("gpt-4o-mini", NOTHING, "openai/gpt-4o-mini"),
@@ -245,7 +241,7 @@ def test_a_provider_that_lists_nothing_is_suggested():
     assert raised.value.nearest == ("box/Qwen/Qwen3-8B",)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "is_claude"),
     [
         ("claude-opus-5", True),
@@ -261,7 +257,7 @@ def test_claude_names(name, is_claude):
     assert is_claude_name(name) is is_claude
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "address"),
     [
         ("groq/llama-3.3", ("groq", "llama-3.3")),
@@ -281,7 +277,7 @@ def test_an_address_names_a_provider_only_if_there_is_one(name, address):
     assert split_address(name, {"groq", "ollama", "router"}) == address
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "address"),
     [
         ("claude-opus-5-5[1m]", "anthropic/claude-opus-5-5"),
@@ -323,7 +319,7 @@ CHAINS = ModelFacts(
 )
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "chain"),
     [
         ("default", ("the/default", "ollama/qwen3:8b")),

@@ -2,8 +2,8 @@
 
 import json
 
-import pytest
 from msgspec.structs import replace
+from tests.tables import every_row
 
 from toolbridge import codecs, providers
 from toolbridge.config import ModelConfig, ProviderConfig
@@ -134,7 +134,7 @@ def test_openrouter_has_a_search_for_every_model():
     ]
 
 
-@pytest.mark.parametrize("api", ["anthropic", "openai_responses", "gemini", "openai_chat"])
+@every_row("api", ["anthropic", "openai_responses", "gemini", "openai_chat"])
 def test_a_provider_without_the_tool_gets_none(api):
     request = responses({"type": "web_search"}) if api == "anthropic" else anthropic(SEARCH)
     codec = codecs.load(api)
@@ -156,7 +156,7 @@ def test_only_the_vendors_own_servers_have_the_tools():
     assert own_server_tools(set_by_the_user) == {"web_search"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("model", "searches"),
     [("gpt-5.5", True), ("gpt-4.1-nano", False), ("gpt-4.1-nano-2025-04-14", False), ("new", True)],
 )

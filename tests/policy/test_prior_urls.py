@@ -1,6 +1,6 @@
 """Only addresses that occurred may be fetched."""
 
-import pytest
+from tests.tables import every_row
 
 from toolbridge.core.messages import Call, Request, Result, Text, Turn
 from toolbridge.core.server_tools import SearchHit, SearchHits, ServerResult
@@ -11,7 +11,7 @@ def said(text: str, role: str = "user") -> Request:
     return Request("m", (Turn(role, (Text(text),)),))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "url"),
     [
         ("Read https://example.org/a.", "https://example.org/a"),
@@ -38,7 +38,7 @@ def test_an_address_in_the_text_of_the_user_occurs(text, url):
     assert occurs(url, said(text))
 
 
-@pytest.mark.parametrize(
+@every_row(
     "url",
     [
         "https://example.org/a?secret=1", "https://example.org/b", "https://evil.example/",
@@ -51,7 +51,7 @@ def test_another_address_does_not(url):
     assert not occurs(url, said("Read https://example.org/a"))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "url"),
     [
         ("the wiki is down", "http://wiki"),

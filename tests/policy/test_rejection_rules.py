@@ -117,7 +117,7 @@ def test_a_parameter_of_chat_completions(text, given, left):
     assert all("there/m" in loss for loss in losses)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "given", "left"),
     [
         (('"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and'
@@ -153,7 +153,7 @@ def thinking(**config):
     return {"generationConfig": {"thinkingConfig": config}}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "given", "left"),
     [
         ("You can only set only one of thinking budget and thinking level.",
@@ -414,7 +414,7 @@ def test_tools_without_thinking_where_there_is_no_other_api():
     assert apply(without, found, "openai_chat", "m").body is without
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "status", "kind"),
     [
         ("Unsupported parameter: 'temperature'", 401, "rejected"),

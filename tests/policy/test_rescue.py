@@ -4,6 +4,7 @@ import json
 
 import pytest
 from tests.rescue_table import ROWS, llama, ollama
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.core.ids import Ids
@@ -50,7 +51,7 @@ def test_the_table_is_long_enough():
     assert sum(bool(row.calls) for row in ROWS) >= 12
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("status", "text"),
     [
         (500, "Failed to parse tool call arguments as JSON: [json.exception.parse_error.101] x"),
@@ -85,7 +86,7 @@ def test_a_tool_for_plain_text_takes_plain_text():
     assert json.loads(reading.calls[0].raw) == {"input": "*** Begin Patch"}
 
 
-@pytest.mark.parametrize("text", ["word", "12", "rm -rf /", "import this is not", "x" * 200_000])
+@every_row("text", ["word", "12", "rm -rf /", "import this is not", "x" * 200_000])
 def test_a_text_that_is_no_program_is_not_run(text):
     body = ollama(text, "invalid character").encode()
     problem = codecs.load("ollama").decode_rejection(500, {}, body)

@@ -27,7 +27,7 @@ def test_only_what_passes_by_itself_is_worth_another_try(kind):
     assert is_permanent(Problem(kind, "x")) is (kind not in TRANSIENT)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("status", "permanent"),
     [(400, True), (401, True), (403, True), (404, True), (413, True), (422, True), (0, False),
      (408, False), (409, False), (425, False), (429, True), (500, False), (502, False),

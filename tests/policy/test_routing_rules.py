@@ -4,6 +4,7 @@ from collections import Counter
 
 import msgspec
 import pytest
+from tests.tables import every_row
 
 from toolbridge import codecs, config_file
 from toolbridge.core.errors import ConfigError
@@ -21,7 +22,7 @@ from toolbridge.policy.routing_rules import (
 )
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("pattern", "name", "expected"),
     [
         ("gpt-5", "gpt-5", True),
@@ -41,7 +42,7 @@ def test_names_and_patterns(pattern, name, expected):
     assert matches(RoutingRule(to="a/x", model=pattern), RequestTraits(model=name)) is expected
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("rule", "traits", "expected"),
     [
         ({}, {}, True),
@@ -98,7 +99,7 @@ CHAT = [{"role": "user", "content": "x"}]
 GEMINI = [{"role": "user", "parts": [{"text": "x"}]}]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("api", "body"),
     [
         ("anthropic", lambda effort: {"model": "m", "max_tokens": 9, "messages": CHAT, "output_config": {"effort": effort}}),
@@ -176,7 +177,7 @@ def test_a_wrong_rule_is_named(text, error, tmp_path):
         read(text, tmp_path)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("rule", "error"),
     [
         (RoutingRule(to=""), "`to` is empty"),
@@ -191,7 +192,7 @@ def test_a_rule_that_cannot_work_is_an_error_at_start(rule, error):
         check_rules((RoutingRule(to="ollama/a"), rule), ["ollama", "openai"])
 
 
-@pytest.mark.parametrize(
+@every_row(
     "rule",
     [
         RoutingRule(to="ollama/a"),

@@ -1,6 +1,6 @@
 """Which tools cannot be had, and what becomes of a request for one."""
 
-import pytest
+from tests.tables import every_row
 
 from toolbridge.core.messages import Request, Text, Tool, ToolChoice, Turn
 from toolbridge.policy.server_tools import announce, forced_tool, missing_tools
@@ -21,7 +21,7 @@ def test_a_tool_is_missing_wherever_its_own_api_is_not():
     assert missing_tools(asking(BASH), "ollama") == ()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("request_", "forced"),
     [
         (asking(SEARCH, mode="named", names=("web_search",)), True),

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties import grammar
 from tests.strategies import answers
+from tests.tables import every_row
 from tests.work import calls_made
 
 from toolbridge import codecs
@@ -24,7 +25,7 @@ def cut(stops, pieces):
     return text, scissors.hit
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("stops", "text", "left", "hit"),
     [
         (["END"], "one END two", "one ", "END"),
@@ -233,7 +234,7 @@ def test_any_cut_of_the_deltas_is_stopped_at_the_same_place(events, stops, data)
 STOPS = ("a", "b", "c", "d", "e", "f", " \n")
 
 
-@pytest.mark.parametrize("name", codecs.names())
+@every_row("name", codecs.names())
 def test_every_stop_is_sent_or_looked_for(name):
     codec = codecs.load(name)
     request = Request("m", (Turn("user", (Text("hi"),)),), max_tokens=99, stop=STOPS)

@@ -33,7 +33,7 @@ def test_the_prefixes_are_exactly_these_six():
 
 
 @pytest.mark.req("PX-17")
-@pytest.mark.parametrize(
+@every_row(
     ("model", "capable"),
     [
         ("qwen3:8b", True),
@@ -59,7 +59,7 @@ def test_a_model_thinks_when_its_name_begins_so(model, capable):
 
 
 @pytest.mark.req("PX-18")
-@pytest.mark.parametrize(
+@every_row(
     ("thinking", "validated"),
     [
         (None, False),
@@ -82,7 +82,7 @@ def test_a_request_is_validated_if_it_has_thinking_of_any_type(thinking, validat
         assert verdict.request.think == Think()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("user_agent", "app", "by_itself"),
     [
         ("claude-cli/2.1.325 (external, sdk-cli)", "cli", True),
@@ -152,7 +152,7 @@ def test_the_refusal_names_the_model_the_capable_ones_and_the_way_out():
         assert word in problem.text
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("origin", "think", "refused"),
     [
         ("anthropic", Think("on", budget=1024), True),
@@ -177,11 +177,11 @@ def test_only_a_budget_is_an_error(origin, think, refused):
         assert [loss.what for loss in verdict.losses] == ["think"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("model", "levels"),
     [("gpt-oss:20b", True), ("openai/gpt-oss-120b", True), ("my-gpt-oss", False), ("qwen3", False)],
 )
-@pytest.mark.parametrize("api", ["ollama", "openai_chat"])
+@every_row("api", ["ollama", "openai_chat"])
 def test_gpt_oss_takes_levels(api, model, levels):
     target = with_levels(Target(model), api)
     assert bool(target.quirks) is levels

@@ -1,6 +1,6 @@
 """Which mode the tools of a request take, and what the request then looks like."""
 
-import pytest
+from tests.tables import every_row
 
 from toolbridge.core.codec import Target
 from toolbridge.core.messages import (
@@ -32,7 +32,7 @@ UNBOUND = ToolSupport(binds=False, constraint="json_schema")
 BARE = ToolSupport(native=False)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("choice", "support", "learned", "mode"),
     [
         (AUTO, FULL, None, "native"),
@@ -56,7 +56,7 @@ def test_the_best_mode_that_has_not_failed_is_chosen(choice, support, learned, m
     assert choose_mode(choice, support, learned) == mode
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("mode", "choice", "constraint", "lower"),
     [
         ("native", AUTO, "json_schema", "prompt"),
@@ -173,7 +173,7 @@ FAILED = ModeOutcome(worked=False, why="x")
 REJECTED = ModeOutcome(worked=False, why="x", certain=True)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("outcomes", "mode"),
     [
         ([], "native"),
@@ -197,7 +197,7 @@ def test_a_failure_moves_a_model_down_once_and_a_success_is_kept(outcomes, mode)
     assert known.why == ("" if mode == "native" else "x")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("choice", "reason", "broken", "limit", "worked"),
     [
         (AUTO, "tool_use", False, None, True),

@@ -7,6 +7,7 @@ import warnings
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.core.messages import Tool
 from toolbridge.core.server_tools import ServerToolError
@@ -30,7 +31,7 @@ TOOLS = [
 ]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("query", "first"),
     [
         ("create a github issue", "mcp__github__create_issue"),
@@ -81,7 +82,7 @@ def test_a_huge_schema_and_description_are_bounded():
     assert time.process_time() - began < 5
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("pattern", "found"),
     [
         ("github", ("mcp__github__create_issue", "mcp__github__list_issues")),
@@ -102,7 +103,7 @@ def test_tools_whose_name_matches_come_first():
     assert match_tools([tool("a", "see b"), tool("b")], "b", most=1) == ("b",)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "pattern",
     ["(", "a" * 201, r"(a)\1", "(?=a)b", "(?<!a)b", "a*+", "(?>a)", "(?x) a", "a{2000}", "((a{99}){99}){99}"],
 )  # fmt: skip
@@ -184,13 +185,13 @@ def test_a_tool_is_read_within_a_bound():
         assert bool(rank_tools([deep], "needle")) is (level <= 8)
 
 
-@pytest.mark.parametrize("most", [1, 2, 3, 4])
+@every_row("most", [1, 2, 3, 4])
 def test_a_pattern_finds_at_most_so_many_and_names_first(most):
     tools = [tool("a", "read"), tool("read_b"), tool("c", "read"), tool("read_d")]
     assert match_tools(tools, "read", most=most) == ("read_b", "read_d", "a", "c")[:most]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("pattern", "text"),
     [
         (r"b\Z", "ab"),

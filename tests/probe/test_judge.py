@@ -1,7 +1,7 @@
 """Answers to probe tasks are judged as a client gets them."""
 
 import msgspec
-import pytest
+from tests.tables import every_row
 
 from toolbridge.core.messages import Call, Message, Problem, Text
 from toolbridge.probe.judge import judge
@@ -24,7 +24,7 @@ def test_there_are_three_tasks_of_each_kind():
     assert len(BY_ID) == 24
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("task", "message", "right", "valid"),
     [
         ("weather", answer(call("get_weather", city="Paris")), True, True),
@@ -62,7 +62,7 @@ def test_the_content_of_a_file_must_be_exact_except_at_its_end():
     assert not judge(task, answer(call("write_file", path="greet.py", content=changed))).right
 
 
-@pytest.mark.parametrize("mark", ["<think>", "</tool_call>", "<|im_end|>", "◁think▷", "<｜end｜>"])
+@every_row("mark", ["<think>", "</tool_call>", "<|im_end|>", "◁think▷", "<｜end｜>"])
 def test_markup_in_the_text_is_a_leak(mark):
     verdict = judge(BY_ID["greeting"], answer(Text(f"Hello! {mark}")))
     assert (verdict.right, verdict.leak) == (False, mark.removesuffix(">") if "|" not in mark and "｜" not in mark and "◁" not in mark else mark)  # fmt: skip

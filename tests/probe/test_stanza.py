@@ -3,6 +3,7 @@
 import tomllib
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.errors import ConfigError
 from toolbridge.probe.card import Attempt, Card
@@ -15,7 +16,7 @@ CARD = Card(
 FOUND = {"tool_mode": "prompt", "dialect": "qwen3_xml"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     "before",
     [
         "",
@@ -47,7 +48,7 @@ def test_an_existing_table_keeps_its_other_settings_and_comments(header):
     assert 'tool_mode = "prompt"  # measured\n' in written
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("line", "expected"),
     [
         (
@@ -91,7 +92,7 @@ def test_the_form_of_the_file_is_kept():
     assert with_stanza(before, CARD) == before.replace("heal = 1\r\n", written)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("before", "text"),
     [
         (

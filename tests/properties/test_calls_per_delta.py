@@ -6,8 +6,8 @@ added to the path of every delta fails here, and not in somebody's benchmark.
 
 import itertools
 
-import pytest
 from tests.structured import play
+from tests.tables import every_row
 from tests.work import python_calls_made
 
 from toolbridge import codecs
@@ -91,7 +91,7 @@ def calls_per_delta(feed, begin, deltas):
     return calls / len(counted)
 
 
-@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@every_row(("client", "upstream"), PAIRS)
 def test_a_text_delta_passes_through_few_functions(client, upstream):
     begin, deltas = deltas_of(upstream, WARM + COUNTED)
     most = TEXT_MOST[upstream]

@@ -2,9 +2,9 @@
 
 import json
 
-import pytest
 from tests.properties.subjects import ASKED, decoded, encoded
 from tests.properties.test_losses import losses
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.core.fold import collect
@@ -67,14 +67,14 @@ def written(source: str, target: str) -> dict:
     return json.loads(codecs.load(target).encode_message(message_of(source), ASKED))
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@every_row("source", SOURCES)
 def test_chat_gets_an_annotation_on_the_passage(source):
     said = written(source, "openai_chat")["choices"][0]["message"]
     assert said["content"] == TEXT
     assert said["annotations"] == [{"type": "url_citation", "url_citation": NESTED}]
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@every_row("source", SOURCES)
 def test_responses_gets_an_annotation_on_the_passage(source):
     parts = [
         part for item in written(source, "openai_responses")["output"] for part in item["content"]
@@ -86,12 +86,12 @@ def test_responses_gets_an_annotation_on_the_passage(source):
     assert (one["type"], one["url"], one["title"]) == ("url_citation", URL, TITLE)
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@every_row("source", SOURCES)
 def test_gemini_gets_its_grounding_in_bytes(source):
     assert written(source, "gemini")["candidates"][0]["groundingMetadata"] == GROUNDING
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@every_row("source", SOURCES)
 def test_anthropic_gets_the_page_on_the_text(source):
     blocks = written(source, "anthropic")["content"]
     [block] = [block for block in blocks if block.get("citations")]
@@ -104,8 +104,8 @@ def test_anthropic_gets_the_page_on_the_text(source):
     assert isinstance(one["cited_text"], str)
 
 
-@pytest.mark.parametrize("target", SOURCES)
-@pytest.mark.parametrize("source", SOURCES)
+@every_row("target", SOURCES)
+@every_row("source", SOURCES)
 def test_a_stream_cites_what_the_whole_answer_cites(source, target):
     codec = codecs.load(source)
     events = decoded(codec, [json.dumps(WHOLE[source]).encode()])
@@ -115,7 +115,7 @@ def test_a_stream_cites_what_the_whole_answer_cites(source, target):
     assert any(part.citations for part in streamed.content)
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@every_row("source", SOURCES)
 def test_only_ollama_loses_a_link(source):
     found = losses(codecs.load(source), json.dumps(WHOLE[source]).encode())
     assert found == {"ollama": {"answer.citations"}}

@@ -2,9 +2,9 @@
 
 import json
 
-import pytest
 from tests.properties.subjects import ASKED, decoded, encoded
 from tests.properties.test_losses import losses
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.core.draft import Draft
@@ -51,8 +51,8 @@ def read(api: str, body) -> object:
     return collect(decoded(codecs.load(api), [data]))
 
 
-@pytest.mark.parametrize("target", APIS)
-@pytest.mark.parametrize("source", APIS)
+@every_row("target", APIS)
+@every_row("source", APIS)
 def test_log_probabilities_are_carried(source, target):
     message = read(source, WHOLE[source])
     assert likely(message) == EXPECTED
@@ -64,7 +64,7 @@ def test_log_probabilities_are_carried(source, target):
     assert streamed.text == "Yes!"
 
 
-@pytest.mark.parametrize("source", APIS)
+@every_row("source", APIS)
 def test_anthropic_alone_loses_them(source):
     found = losses(codecs.load(source), json.dumps(WHOLE[source]).encode())
     assert found == {"anthropic": {"answer.logprobs"}}

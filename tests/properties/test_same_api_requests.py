@@ -118,7 +118,7 @@ def same(api: str, given: dict) -> dict:
 # ── the law ──────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("api", BODIES)
+@every_row("api", BODIES)
 def test_a_request_arrives_as_it_was_sent(api):
     assert same(api, sent(api, body(api))) == same(api, body(api))
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.request_bodies import BODIES
 from tests.properties.test_tool_schemas import APIS, body_with, schemas
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.accounting.count import estimate_request
@@ -138,7 +139,7 @@ def test_a_kept_turn_gives_the_same_requests(times):
     assert msgspec.json.encode(request.turns) == before, "a shared turn was changed"
 
 
-@pytest.mark.parametrize("family", ["", "openai", "anthropic", "gemini"])
+@every_row("family", ["", "openai", "anthropic", "gemini"])
 def test_a_turn_that_keeps_its_count_is_counted_alike(family):
     request = codecs.load("anthropic").decode_request(json.dumps(conversation(5)).encode())
     estimate_request(request, family="openai")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.node.gateways import MODEL, PUBLIC
+from tests.tables import every_row
 
 from toolbridge.config import Config, ModelConfig, ProviderConfig
 from toolbridge.core.errors import ConfigError
@@ -34,7 +35,7 @@ def model_routes(place: ProviderConfig, env: dict | None = None, **config) -> Mo
 
 
 @pytest.mark.req("CB-07")
-@pytest.mark.parametrize(
+@every_row(
     ("place", "words"),
     [
         ({"node": {}}, "providers.mine.node: no model is set"),
@@ -111,7 +112,7 @@ def test_the_key_may_be_in_a_variable_of_any_name_or_in_a_file(tmp_path):
         assert read_key("mine", place, env) == Secret.from_hex(KEY)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("key", "words"),
     [
         (KEY, "must not be the key itself"),

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from tests.peers import gateway, whole
 from tests.server.test_corrections import CHAT_ANSWER, CLIENTS, ask, asked_server
+from tests.tables import every_row
 
 from toolbridge import codecs, providers
 from toolbridge.cli import doctor
@@ -32,14 +33,14 @@ URLS = {
 ENV = {"CLOUDFLARE_ACCOUNT_ID": "acc", "CLOUDFLARE_API_TOKEN": "cf-token-0123456789"}
 
 
-@pytest.mark.parametrize("name", sorted(URLS))
+@every_row("name", sorted(URLS))
 def test_requests_go_to_the_documented_url(name):
     found = find_providers(Config(), ENV)[name]
     path = "/v1/messages" if found.api == "anthropic" else "/chat/completions"
     assert endpoint_url(name, found, path) == URLS[name]
 
 
-@pytest.mark.parametrize("name", providers.names())
+@every_row("name", providers.names())
 def test_every_assumed_setting_is_one_of_the_file(name):
     given = providers.load(name)
     for path in given.assumed:

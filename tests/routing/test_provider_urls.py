@@ -3,6 +3,7 @@
 import pytest
 from tests.peers import gateway, model_server, ollama, whole
 from tests.server.test_messages import body, post
+from tests.tables import every_row
 
 from toolbridge.config import Config, ProviderConfig
 from toolbridge.core.errors import ConfigError
@@ -10,7 +11,7 @@ from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.providers import find_providers
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("api", "url", "path", "whole"),
     [
         ("openai_chat", "https://h", "/chat/completions", "https://h/v1/chat/completions"),

@@ -1,6 +1,7 @@
 """The places that speak an API, and what is said of them that cannot be."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.config import Config, ModelConfig, ProviderConfig
@@ -11,7 +12,7 @@ from toolbridge.routing.capabilities import target_of
 from toolbridge.routing.providers import find_providers
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("host", "url"),
     [
         ("127.0.0.1:5", "http://127.0.0.1:5"),
@@ -34,7 +35,7 @@ def test_an_address_of_ollama_that_is_none_is_said():
         find_providers(Config(), {"OLLAMA_HOST": "box:port"})
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("config", "words"),
     [
         ({"map": {"opus": "antropic/x"}}, "map.opus: .* did you mean 'anthropic'"),
@@ -49,7 +50,7 @@ def test_what_cannot_be_is_said_at_the_start(config, words):
         find_providers(Config(**config), {})
 
 
-@pytest.mark.parametrize("address", ["ollama/x", "hf.co/someone/model:Q4", "mistralai/x", "plain"])
+@every_row("address", ["ollama/x", "hf.co/someone/model:Q4", "mistralai/x", "plain"])
 def test_a_models_own_name_may_hold_a_slash(address):
     find_providers(Config(map={"default": address}), {})
 
@@ -66,8 +67,8 @@ def test_a_known_provider_may_be_asked_in_another_of_its_apis(name, api):
 
 
 @pytest.mark.req("ZG-29")
-@pytest.mark.parametrize("retention", ["none", "short", "long"])
-@pytest.mark.parametrize(
+@every_row("retention", ["none", "short", "long"])
+@every_row(
     ("url", "openai"),
     [
         ("https://api.openai.com/v1", True),

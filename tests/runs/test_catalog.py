@@ -6,6 +6,7 @@ import pytest
 from tests.peers import gateway
 from tests.server.test_stream import codes, names, one
 from tests.streams import ask, call, refused, reply, scripted, streaming
+from tests.tables import every_row
 
 from toolbridge.config import Config, StreamConfig
 from toolbridge.core.errors import ConfigError
@@ -131,7 +132,7 @@ async def test_schemas_of_the_configuration_are_known(tmp_path):
     assert not codes(events)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("given", "where"),
     [
         ({"schemas": {"A": {"type": "nonsense"}}}, "stream.schemas.A"),

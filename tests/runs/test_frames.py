@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.core.json import loads
 from toolbridge.core.redaction import Redactor
@@ -83,10 +84,8 @@ def test_text_without_end_is_not_held_for_ever():
 
 
 @pytest.mark.req("TF-30")
-@pytest.mark.parametrize("event", ["json.end", "result.end"])
-@pytest.mark.parametrize(
-    ("status", "expected"), [("degraded", True), ("repaired", None), (None, None)]
-)
+@every_row("event", ["json.end", "result.end"])
+@every_row(("status", "expected"), [("degraded", True), ("repaired", None), (None, None)])
 def test_a_degraded_frame_is_marked(event, status, expected):
     data = {"id": "R1", "length": 2, **({"status": status, "value": {}} if status else {})}
     [line] = lines_of([(event, data)])

@@ -1,6 +1,7 @@
 """Profiles, and what the environment says about them."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.config import Config
 from toolbridge.core.errors import ConfigError
@@ -21,7 +22,7 @@ def test_the_demo_profile_is_steady():
 
 
 @pytest.mark.req("TF-37", "TF-38", "TF-39")
-@pytest.mark.parametrize(
+@every_row(
     ("profile", "env", "model"),
     [
         ("demo", {}, ""),

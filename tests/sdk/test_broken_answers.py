@@ -7,6 +7,7 @@ import pytest
 from tests.peers import Heard, Line, model_server
 from tests.sdk.places import QUIET
 from tests.streams import chunk
+from tests.tables import every_row
 
 import toolbridge
 from toolbridge.config import Config, ProviderConfig
@@ -77,7 +78,7 @@ async def test_a_failure_before_the_first_word_names_its_provider():
     assert problem.text.startswith("there: ")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("option", "value"),
     [
         ("temperature", "hot"), ("temperature", float("nan")), ("temperature", -1), ("temperature", True),
@@ -106,7 +107,7 @@ async def test_a_structured_stream_names_the_provider_that_broke_off():
             await toolbridge.astart_stream("hi", config=config, keep=False).result()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("option", "value"),
     [
         ("frame_timeout", -1), ("request_timeout", "x"), ("idle_timeout", 0), ("tool_timeout", float("inf")),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import msgspec
-import pytest
+from tests.tables import every_row
 
 from toolbridge.core.messages import Call, Image, Text
 from toolbridge.sdk.client.functions import result_of
@@ -23,7 +23,7 @@ class Photo:
     picture: Image
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("value", "text"),
     [
         ({"pic": PICTURE, "n": 1}, '{"pic":"[image 1 below]","n":1}'),
@@ -44,7 +44,7 @@ def test_pictures_in_a_list_stay_in_their_places():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("value", [{"a": [1, None]}, (1, 2), {1: "x"}, Photo])
+@every_row("value", [{"a": [1, None]}, (1, 2), {1: "x"}, Photo])
 def test_a_value_without_media_is_written_as_before(value):
     (part,) = result_of(CALL, value).content
     assert isinstance(part, Text)

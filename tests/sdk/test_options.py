@@ -1,6 +1,7 @@
 """What a caller may say, as one request."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.messages import (
@@ -18,7 +19,7 @@ from toolbridge.sdk.streams.options import prepare, think_of
 HI = Turn("user", (Text("hi"),))
 
 
-@pytest.mark.parametrize("prompt", ["hi", HI, [HI], (HI,), Request("", (HI,)), Request("x", (HI,))])
+@every_row("prompt", ["hi", HI, [HI], (HI,), Request("", (HI,)), Request("x", (HI,))])
 def test_a_prompt_has_many_forms(prompt):
     assert prepare("m", prompt, {}).request == Request("m", (HI,), stream=True)
 
@@ -39,7 +40,7 @@ def look(city: str) -> str:
     return city
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("options", "field", "expected"),
     [
         ({"system": "be"}, "system", (Text("be"),)),
@@ -67,7 +68,7 @@ def test_functions_and_tools_are_offered_together():
     assert list(order.functions) == ["look"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("think", "expected"),
     [
         (False, Think(mode="off")),
@@ -81,7 +82,7 @@ def test_thinking_is_a_word_a_number_or_a_yes(think, expected):
     assert think_of(think) == expected
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("prompt", "options", "error"),
     [
         ("", {}, MalformedRequest),
@@ -105,7 +106,7 @@ def test_a_wrong_option_is_named_beside_the_right_ones():
         prepare("m", "hi", {"warmth": 1})
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("options", "where", "words"),
     [
         ({"max_tokens": -5}, "max_tokens", "at least 1"),

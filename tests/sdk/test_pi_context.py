@@ -1,6 +1,7 @@
 """Contexts as pi writes them, as requests of ours."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.messages import (
@@ -99,7 +100,7 @@ def test_our_own_words_may_stand_in_a_context():
     assert tools == (look, Tool("t"))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("context", "where"),
     [
         ({"messages": "hi"}, "context.messages"),

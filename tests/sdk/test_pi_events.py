@@ -1,6 +1,7 @@
 """Our events in the words of pi's contract."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
@@ -108,7 +109,7 @@ def test_what_pi_has_no_event_for_is_in_the_message():
     assert events[-1].partial.content == (Image(data="aa"), Text("b"))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("claimed", "kind", "reason"),
     [
         ("end", "done", "stop"),

@@ -1,6 +1,7 @@
 """How long a prompt is kept."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.codec import Target
 from toolbridge.core.messages import Request, Text, Thinking, Tool, Turn
@@ -33,7 +34,7 @@ def test_a_part_that_takes_no_mark_stays_as_it_is():
     assert keep(thought, Target(), "anthropic", "short").request == thought
 
 
-@pytest.mark.parametrize("api", ["ollama", "gemini", "demo", "openai_chat", "openai_responses"])
+@every_row("api", ["ollama", "gemini", "demo", "openai_chat", "openai_responses"])
 def test_nothing_is_said_where_nothing_was_asked(api):
     kept = keep(ASKED, Target(quirks={"a": 1}), api, None)
     assert (kept.request, kept.target) == (ASKED, Target(quirks={"a": 1}))

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.peers import gateway, model_server
 from tests.streams import call, chunk, refused, reply, thing
+from tests.tables import every_row
 
 import toolbridge
 from toolbridge.config import Config, ModelConfig, ProviderConfig, RatesConfig, StreamConfig
@@ -197,8 +198,8 @@ def test_the_demo_model_is_counted_too():
 # ── options ──────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("start", [start_stream, astart_stream])
-@pytest.mark.parametrize(
+@every_row("start", [start_stream, astart_stream])
+@every_row(
     ("name", "near"),
     [
         ("modle", "model"),

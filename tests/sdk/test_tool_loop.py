@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from tests.peers import Heard, Line, whole
 from tests.sdk.places import QUIET, lines, place, said
+from tests.tables import every_row
 
 import toolbridge
 from toolbridge import AsyncClient, Client
@@ -177,7 +178,7 @@ def told(*parts, stop="tool_use") -> Message:
 CALL = Call("c", "weather", {"city": "Rome"})
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("message", "expected"),
     [
         (told(CALL), (CALL,)),

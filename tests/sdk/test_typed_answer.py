@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from tests.peers import Heard, Line
 from tests.sdk.places import CHAT, QUIET, _chat, place, script, sse
+from tests.tables import every_row
 
 import toolbridge
 from toolbridge import AsyncClient, Client
@@ -36,7 +37,7 @@ def read(text: str, into, **more):
     return AnswerType(into).read(Message(content=(Text(text),), stop="end", **more))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "into", "expected"),
     [
         ('{"name":"Rome","people":3}', City, ROME),
@@ -61,14 +62,14 @@ def test_the_value_is_found(text, into, expected):
     assert read(text, into) == expected
 
 
-@pytest.mark.parametrize("into", [City, list[City], int, Tree, dict[str, int], str])
+@every_row("into", [City, list[City], int, Tree, dict[str, int], str])
 def test_every_schema_is_an_object(into):
     schema = AnswerType(into).schema
     assert schema.get("type") == "object" or "$ref" in schema
     assert AnswerType(into).output.schema == schema
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "into"),
     [
         ("I cannot do that.", City),

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.tables import every_row
@@ -126,7 +125,7 @@ def test_a_configured_secret_with_spaces_holds_whole_lines():
     assert "phr" not in text_of([one for batch in left for one in batch])
 
 
-@pytest.mark.parametrize("secret", SECRETS)
+@every_row("secret", SECRETS)
 def test_every_secret_of_the_property_is_one(secret):
     shown = text_of(feed([secret])[-1] or feed([secret])[0])
     assert not [hidden for hidden in HIDDEN if hidden in shown]

@@ -8,6 +8,7 @@ import zlib
 import aiohttp
 import pytest
 from tests.peers import gateway
+from tests.tables import every_row
 
 from toolbridge.config import Config
 from toolbridge.core.errors import MalformedRequest, TooLarge, UnknownEncoding
@@ -28,7 +29,7 @@ def bare(data: bytes) -> bytes:
     return packer.compress(data) + packer.flush()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("encoding", "packed"),
     [
         ("", BODY),
@@ -45,7 +46,7 @@ def test_a_body_is_read_as_it_was_before_it_was_packed(encoding, packed):
     assert unpacked(packed, encoding, 1000) == BODY
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("encoding", "packed", "error"),
     [
         ("br", BODY, UnknownEncoding),

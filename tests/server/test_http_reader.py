@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.tables import every_row
 
 from toolbridge.core.errors import BadHttp
 from toolbridge.server.http_head import Head
@@ -206,7 +207,7 @@ def test_a_head_is_read_as_it_was_meant():
 _FIRST = b"POST /v1/messages HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nX-A: b\r\n\r\nhello"
 
 
-@pytest.mark.parametrize(
+@every_row(
     "second",
     [
         _FIRST,

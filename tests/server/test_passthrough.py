@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 from tests.peers import gateway, model_server
+from tests.tables import every_row
 
 from toolbridge import providers
 from toolbridge.config import Config, ProviderConfig
@@ -343,7 +344,7 @@ def test_first_party_providers_pass_through_and_no_others():
     assert passed == {"anthropic", "openai", "google"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "settings", "passes"),
     [
         ("anthropic", {}, True),

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from tests import transcript
 from tests.peers import gateway, model_server, whole
+from tests.tables import every_row
 
 from toolbridge.cli import main
 from toolbridge.config import Config, ProviderConfig
@@ -330,7 +331,7 @@ async def test_an_id_that_a_server_repeats_replays_identical(tmp_path, capsys):
         assert await replay(str(file)) == 0, capsys.readouterr().out
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 13])
+@every_row("size", [1, 2, 3, 5, 8, 13])
 def test_a_secret_that_is_split_between_events_is_masked_and_pieces_keep_their_number(size):
     text = "".join(said(f"ä {SPLIT} ü"))
     pieces = [

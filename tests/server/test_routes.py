@@ -6,6 +6,7 @@ import json
 import aiohttp
 import pytest
 from tests.peers import SHOW, bridged, gateway, line_of, model_server, ollama, recorded, replay
+from tests.tables import every_row
 
 from toolbridge.config import Config, ProviderConfig
 from toolbridge.server.dispatch import plain_path
@@ -50,7 +51,7 @@ async def test_a_base_url_may_be_given_in_many_ways(path):
     assert answer.status == 200
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("path", "plain"),
     [
         ("/v1/v1/v1/messages", "/v1/messages"),

@@ -7,6 +7,7 @@ import sys
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.accounting.limits_of_keys import Amounts, KeyLimit, KeyLimitReached, dollars
 from toolbridge.store import StoreUnavailable
@@ -168,7 +169,7 @@ async def test_a_file_that_cannot_be_used_is_an_error_and_not_an_empty_budget(tm
     await budgets.close()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("nanos", "text"),
     [(0, "$0.00"), (1, "$0.000000001"), (2_500_000_000, "$2.50"), (1_234_000_000_000, "$1,234.00")],
 )

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 from tests.structured.play import DEMO_SCHEMAS
+from tests.tables import every_row
 
 from toolbridge.core.json import dumps, loads
 from toolbridge.demo.restaurant import schemas as restaurant
@@ -119,7 +120,7 @@ def test_the_schema_of_the_struct_gives_the_same_verdict(name):
 
 
 @pytest.mark.req("TF-44")
-@pytest.mark.parametrize(
+@every_row(
     ("value", "fits"),
     [
         ({"mode": "search", "target": {"kind": "place", "id": "p1"}}, True),

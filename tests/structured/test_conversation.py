@@ -2,6 +2,7 @@
 
 import pytest
 from tests.structured.play import ACTION, REPLY, Play, call, contract, obj, play, result, spoken
+from tests.tables import every_row
 
 from toolbridge.core import events as cv
 from toolbridge.core.errors import Overloaded, Truncated
@@ -106,7 +107,7 @@ HEALED = [
 
 
 @pytest.mark.req("TF-20", "TF-54")
-@pytest.mark.parametrize(("body", "step"), HEALED)
+@every_row(("body", "step"), HEALED)
 def test_what_can_be_healed_is_healed_and_said(body, step):
     done = play(obj(body) + result())
     end = done.end("O1")
@@ -124,7 +125,7 @@ def test_what_was_healed_is_told_to_the_model_as_it_should_have_been():
 
 
 @pytest.mark.req("TF-28", "TF-54")
-@pytest.mark.parametrize(
+@every_row(
     "body",
     [
         NO_MODE,
@@ -217,7 +218,7 @@ def test_where_no_value_fits_the_end_has_none_and_says_so():
 
 
 @pytest.mark.req("TF-28")
-@pytest.mark.parametrize("retries", [0, 1, 2, 3])
+@every_row("retries", [0, 1, 2, 3])
 def test_the_model_is_asked_as_often_as_agreed(retries):
     done = play(obj(NO_MODE) + result(), repairs=["{}"] * 9, repair_retries=retries)
     assert done.conversation.repairs == retries
@@ -314,7 +315,7 @@ def test_a_model_that_says_nothing_is_asked_for_the_result_in_one_turn():
 
 
 @pytest.mark.req("TF-41", "TF-42")
-@pytest.mark.parametrize(
+@every_row(
     ("body", "args"),
     [
         ('{"query":"pizza",}', {"query": "pizza"}),
@@ -350,7 +351,7 @@ CUT_CALLS = [
 ]
 
 
-@pytest.mark.parametrize("text", CUT_CALLS)
+@every_row("text", CUT_CALLS)
 def test_arguments_that_were_cut_never_run_as_they_are(text):
     done = play(text, result(), repairs=["no"])
     assert done.calls == []
@@ -358,7 +359,7 @@ def test_arguments_that_were_cut_never_run_as_they_are(text):
     assert done.names[-4:] == RESULT
 
 
-@pytest.mark.parametrize("text", CUT_CALLS)
+@every_row("text", CUT_CALLS)
 def test_arguments_that_were_cut_run_when_the_model_completes_them(text):
     done = play(text, result(), repairs=['{"query":"pizza","limit":12}'])
     assert [want.args for want in done.calls] == [{"query": "pizza", "limit": 12}]
@@ -584,7 +585,7 @@ def test_where_no_frame_is_open_none_expires():
 
 
 @pytest.mark.req("TF-52")
-@pytest.mark.parametrize(
+@every_row(
     ("text", "names"),
     [
         ("", ["error", "done"]),
@@ -664,7 +665,7 @@ def test_results_are_told_in_the_order_of_the_calls():
     assert results == ["T1", "T2", "T3"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     "after", ["Its result is", "\n\nx", obj(), result(), "⟦BEGIN_OBJECT id=O9 schema=Action⟧{"]
 )
 def test_what_was_written_without_the_results_is_dropped(after):

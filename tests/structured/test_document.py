@@ -3,7 +3,6 @@
 import json
 
 import jsonschema_rs
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.structured.play import ACTION, REPLY, SCHEMAS, Play, called, play, spoken
@@ -50,7 +49,7 @@ def test_every_cut_in_two_gives_the_same(at):
     assert native(spoken(WHOLE, (at,))).names == native(spoken(WHOLE)).names
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     [
         f"```json\n{document()}\n```",

@@ -1,6 +1,7 @@
 """Events of a structured stream on the wire."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import dump_bytes, loads
@@ -64,7 +65,7 @@ EVENTS = [
 @pytest.mark.req(
     "TF-02", "TF-03", "TF-04", "TF-05", "TF-06", "TF-07", "TF-08", "TF-09", "TF-10", "TF-11"
 )
-@pytest.mark.parametrize(("name", "event", "data"), EVENTS)
+@every_row(("name", "event", "data"), EVENTS)
 def test_an_event_says_what_it_must_and_nothing_else(name, event, data):
     assert ev.name_of(event) == name
     assert ev.data_of(event) == data
@@ -77,7 +78,7 @@ def encoded(event: ev.Event) -> bytes:
     return stream._encode("run_0", record)
 
 
-@pytest.mark.parametrize(("name", "event", "data"), EVENTS)
+@every_row(("name", "event", "data"), EVENTS)
 def test_an_event_is_one_server_sent_event(name, event, data):
     (found,) = SseReader().feed(encoded(event))
     assert (found.event, found.id, loads(found.data)) == (name, "run_0:1", data)

@@ -85,7 +85,7 @@ def test_the_smallest_value_fits(schema, value):
     assert fits(value)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "schema",
     [
         {"not": {}},
@@ -154,7 +154,7 @@ def test_a_sample_matches_its_pattern(pattern):
     assert re.fullmatch(pattern, text)
 
 
-@pytest.mark.parametrize("pattern", ["(", "[", "(?=a)b", r"\p{L}", "a{2000}{2000}", "(" * 50, "a)"])
+@every_row("pattern", ["(", "[", "(?=a)b", r"\p{L}", "a{2000}{2000}", "(" * 50, "a)"])
 def test_a_pattern_that_is_not_understood_has_no_sample(pattern):
     assert sample(pattern) is None
 

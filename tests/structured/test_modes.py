@@ -1,6 +1,6 @@
 """Which mode a stream takes, by what is known and what was measured."""
 
-import pytest
+from tests.tables import every_row
 
 from toolbridge.structured.modes import FirstTries, best_mode, expected_rates
 
@@ -12,7 +12,7 @@ def measured(valid: int, tries: int) -> FirstTries:
     return found
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("constrained", "tools", "objects", "mode"),
     [
         (True, True, True, "native"),

@@ -13,6 +13,7 @@ from tests.structured.play import (
     result,
     spoken,
 )
+from tests.tables import every_row
 
 from toolbridge.core import events as cv
 from toolbridge.core.draft import Draft
@@ -60,7 +61,7 @@ def test_white_space_and_fences_around_the_result_do_no_harm(text):
         assert done.value("R1") == loads(REPLY)
 
 
-@pytest.mark.parametrize("text", ["Hello.", "`x` is a name.", "``", "  "])
+@every_row("text", ["Hello.", "`x` is a name.", "``", "  "])
 def test_words_are_text_and_the_result_is_asked_for(text):
     for cuts in ((), range(1, len(text))):
         done = native(spoken(text, cuts), repairs=[REPLY])
@@ -201,7 +202,7 @@ def test_calls_beyond_the_allowed_number_are_left_out_of_history():
 
 
 @pytest.mark.req("TF-51")
-@pytest.mark.parametrize("text", [call(), f"Hi. {obj()}{call()}", f"So. {result()}", f"{obj()}x"])
+@every_row("text", [call(), f"Hi. {obj()}{call()}", f"So. {result()}", f"{obj()}x"])
 def test_there_are_no_sentinels_in_native_mode(text):
     for cuts in ((), range(1, len(text))):
         done = native(spoken(text, cuts), repairs=[REPLY])
@@ -210,7 +211,7 @@ def test_there_are_no_sentinels_in_native_mode(text):
         assert done.calls == []
 
 
-@pytest.mark.parametrize("quoted", ["⟦END_RESULT id=R1⟧", call(), obj(), "⟦END_TOOL_CALL id=T1⟧"])
+@every_row("quoted", ["⟦END_RESULT id=R1⟧", call(), obj(), "⟦END_TOOL_CALL id=T1⟧"])
 def test_a_sentinel_in_the_json_of_native_mode_is_a_part_of_it(quoted):
     body = dumps({"answer": quoted, "citations": []})
     done = native(spoken(body, range(1, len(body))))

@@ -69,7 +69,7 @@ def test_a_closed_string_is_text_whatever_it_says(first, second, cuts):
 
 
 @pytest.mark.req("TF-17")
-@pytest.mark.parametrize("quoted", SENTINELS)
+@every_row("quoted", SENTINELS)
 def test_a_frame_that_is_one_string_may_quote_a_sentinel(quoted):
     body = dumps(f"a {quoted} {E} b")
     assert everywhere(f"{B}{body}{E}")[-1] == FrameClosed("object", "O1", "Action", body)

@@ -2,6 +2,7 @@
 
 import pytest
 from tests.structured.play import ACTION, SCHEMAS, obj
+from tests.tables import every_row
 
 from toolbridge.core.json import dump_bytes, loads
 from toolbridge.structured.bounds import depth_of
@@ -32,7 +33,7 @@ def test_what_is_healed_says_how_and_where():
     assert read.closed
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "cut", "open_"),
     [
         ('{"rows":[[1,2],[3', True, True),
@@ -53,7 +54,7 @@ def test_flaws_of_json_that_cannot_be_healed_are_the_validators():
     )
 
 
-@pytest.mark.parametrize("text", ["", "no", "null", '"mode"'])
+@every_row("text", ["", "no", "null", '"mode"'])
 def test_an_object_is_not_made_out_of_nothing(text):
     anything = SCHEMAS.extended({"Open": {"type": "object"}}).validator("Open")
     assert read_value(text, anything).flaws
@@ -64,7 +65,7 @@ def test_arguments_may_be_left_out():
     assert read_value("", anything, arguments=True).value == {}
 
 
-@pytest.mark.parametrize("text", [ACTION, f"```\n{ACTION}\n```", f"So: {obj()} ok", obj(id="Z")])
+@every_row("text", [ACTION, f"```\n{ACTION}\n```", f"So: {obj()} ok", obj(id="Z")])
 def test_a_repair_is_read_with_or_without_a_frame(text):
     assert read_repair(text, ACTIONS, Limits(), 1000).value == loads(ACTION)
 
@@ -80,9 +81,7 @@ def test_a_repair_beyond_a_limit_has_a_flaw(limits):
     assert read_repair(ACTION, ACTIONS, limits, most).flaws
 
 
-@pytest.mark.parametrize(
-    ("value", "depth"), [(1, 0), ([], 1), ({}, 1), ({"a": [1, [2]]}, 3), ([{}], 2)]
-)
+@every_row(("value", "depth"), [(1, 0), ([], 1), ({}, 1), ({"a": [1, [2]]}, 3), ([{}], 2)])
 def test_depth_is_how_many_brackets_stand_around_the_innermost(value, depth):
     assert depth_of(value) == depth
 
@@ -104,7 +103,7 @@ def test_arguments_are_an_object_whatever_else_they_are():
 
 
 @pytest.mark.req("TF-24")
-@pytest.mark.parametrize("value", [None, 1, "a", [1, {"a": "⟦b⟧"}], {"é": "\u2028"}])
+@every_row("value", [None, 1, "a", [1, {"a": "⟦b⟧"}], {"é": "\u2028"}])
 def test_a_plain_result_stays_as_it_is(value):
     assert presentable(value, 100) == value
 
@@ -115,8 +114,8 @@ def test_a_client_gets_what_looks_like_a_sentinel_as_it_is(text):
 
 
 @pytest.mark.req("TF-24")
-@pytest.mark.parametrize("most", [64, 100, 1000])
-@pytest.mark.parametrize("value", ["x" * 5000, '"' * 5000, "é" * 5000, list(range(3000))])
+@every_row("most", [64, 100, 1000])
+@every_row("value", ["x" * 5000, '"' * 5000, "é" * 5000, list(range(3000))])
 def test_a_long_result_is_cut_and_says_so(value, most):
     told = presentable(value, most)
     assert len(dump_bytes(told)) <= most

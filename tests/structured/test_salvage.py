@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 from tests.structured.play import ACTION, DEMO_SCHEMAS, REPLY, called, obj, play, result, spoken
+from tests.tables import every_row
 
 from toolbridge.core.json import loads
 from toolbridge.structured import events as ev
@@ -38,7 +39,7 @@ def saved(schema: dict, *texts: str) -> Salvaged:
     return found
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "value", "invented"),
     [
         ('{"city":"Bern"}', {"city": "Bern", "degrees": 0, "sky": "clear"}, ("degrees", "sky")),
@@ -81,7 +82,7 @@ def test_a_list_keeps_its_good_items_and_is_named():
     assert saved(schema, '{"a":[1,"two",3]}') == Salvaged({"a": [1, 3]}, ("a",))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "city"),
     [
         ('{"city":"Ber', ""),
@@ -176,8 +177,8 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("mode", ["sentinel", "native"])
-@pytest.mark.parametrize("text", TEXTS)
+@every_row("mode", ["sentinel", "native"])
+@every_row("text", TEXTS)
 def test_json_in_prose_or_in_a_fence_is_found_before_a_repair(text, mode):
     done = play(spoken(text, range(1, len(text), 3)), mode=mode)
     assert done.repairs == []
@@ -186,7 +187,7 @@ def test_json_in_prose_or_in_a_fence_is_found_before_a_repair(text, mode):
     assert done.names[-1] == "done"
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     [
         "Nothing.", "{}", "[1]", '{"answer":"a"', "use { and }", "[" * 5000, '{"a":' * 5000,

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 from tests.structured.play import DEMO_SCHEMAS
+from tests.tables import every_row
 
 from toolbridge.core.json import JsonObject
 from toolbridge.structured.bounds import InvalidSchema
@@ -69,7 +70,7 @@ def test_what_has_no_schema_is_refused(shape):
         registry(shape)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "ä", "x" * 129, "a⟧"])
+@every_row("name", ["", "a b", "ä", "x" * 129, "a⟧"])
 def test_a_name_that_no_sentinel_can_hold_is_refused(name):
     with pytest.raises(InvalidSchema):
         Schemas().register(name, {})
@@ -157,14 +158,14 @@ BOMBS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BOMBS)
+@every_row("name", BOMBS)
 def test_a_bomb_is_refused_before_it_is_compiled(name):
     with pytest.raises(InvalidSchema) as caught:
         registry(BOMBS[name])
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize(
+@every_row(
     "schema",
     [
         {"type": "thing"},
@@ -186,7 +187,7 @@ def referring(reference: str) -> JsonObject:
     return {"properties": {"x": {"$ref": reference}}, "$defs": {"a/b~c": choice, "1": {"const": 1}}}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("reference", "fits", "fails"),
     [
         ("#/$defs/a~1b~0c", 7, 8),
@@ -201,7 +202,7 @@ def test_a_pointer_leads_through_objects_and_lists(reference, fits, fails):
     assert [flaw.path for flaw in schemas.check("X", {"x": fails})] == [".x"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     "reference",
     [
         "#/$defs/none", "#/$defs/a~1b~0c/anyOf/2", "#/$defs/a~1b~0c/anyOf/x",
@@ -276,7 +277,7 @@ FLAWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "value", "path", "message"), FLAWS)
+@every_row(("name", "value", "path", "message"), FLAWS)
 def test_a_flaw_has_its_path_and_plain_words(name, value, path, message):
     assert DEMO_SCHEMAS.check(name, value) == (Flaw(path, message),)
 
@@ -301,7 +302,7 @@ MORE_FLAWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("schema", "value", "flaw"), MORE_FLAWS)
+@every_row(("schema", "value", "flaw"), MORE_FLAWS)
 def test_every_keyword_has_words(schema, value, flaw):
     assert registry(schema).check("X", value)[0] == flaw
 

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import loads
@@ -131,7 +132,7 @@ async def test_a_place_that_hangs_up_has_failed():
     assert (outcome.code, len(place.asked)) == ("tool_failed", 2)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("hosts", "url", "allowed"),
     [
         (["example.com"], "https://example.com/x", True),

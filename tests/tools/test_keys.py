@@ -1,13 +1,13 @@
 """Keys under which a call is the same call again."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.tools.keys import canonical, derive_key
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("one", "other"),
     [
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
@@ -20,7 +20,7 @@ def test_the_same_arguments_are_the_same_bytes(one, other):
     assert canonical(one) == canonical(other)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("one", "other"),
     [({"a": 1}, {"a": "1"}), ({"a": 1}, {"a": True}), ({"a": None}, {}), ({"a": [1, 2]}, {"a": [2, 1]}),
      ({"a": 1.5}, {"a": 1}), ({"a": 2**60}, {"a": 2.0**60 * 2})],

@@ -7,6 +7,7 @@ import textwrap
 import threading
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.errors import ConfigError
 from toolbridge.store.sqlite import SqliteStore
@@ -72,7 +73,7 @@ async def test_an_unknown_name_is_told_the_nearest():
     assert (await registry.call("x" * 1000, {}, NOBODY)).message.endswith("known: places.search")
 
 
-@pytest.mark.parametrize("name", ["", "a b", "x" * 129, "é", "a\n"])
+@every_row("name", ["", "a b", "x" * 129, "é", "a\n"])
 def test_a_name_that_no_frame_can_carry_is_refused(name):
     with pytest.raises(ConfigError):
         Registry([RegisteredTool(name, "", {}, lambda _a, _c: None)])

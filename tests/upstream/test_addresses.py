@@ -40,7 +40,7 @@ def test_what_a_public_address_is(address, expected):
     assert is_public(address) is expected
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("host", "address"),
     [
         ("127.0.0.1", "127.0.0.1"), ("127.1", "127.0.0.1"), ("127.0.1", "127.0.0.1"),
@@ -57,7 +57,7 @@ def test_every_spelling_of_an_address_is_recognised(host, address):
     assert found in {address, "::ffff:127.0.0.1"} if "ffff" in host else found == address
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("host", "private"),
     [
         ("localhost", True), ("LOCALHOST.", True), ("a.localhost", True), ("printer.local", True),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.peers import Heard, Line, model_server, whole
+from tests.tables import every_row
 
 from toolbridge.config import Config, ModelConfig, ProviderConfig
 from toolbridge.policy.model_facts import KnownModel
@@ -263,7 +264,7 @@ async def test_an_engine_gets_the_key_of_its_provider_and_no_other():
     assert sent[-1] is None
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("host", "private"),
     [
         ("127.0.0.1", True), ("10.1.2.3", True), ("192.168.0.9", True), ("::1", True), ("gpu", True),

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.certificates import Authority
+from tests.tables import every_row
 
 from toolbridge.core.errors import BrokenWire, TimedOut, Truncated, Unreachable
 from toolbridge.upstream import body_inflater, http_connection, http_pool
@@ -385,7 +386,7 @@ async def test_an_answer_that_nobody_holds_closes_its_connection():
         await asyncio.wait_for(provider.closed.wait(), 30)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("path", "sent"),
     [("/v1/../tokenize", "/tokenize"), ("/a/./b/", "/a/b/"), ("/../..", "/"), ("/.a/b.", "/.a/b.")],
 )

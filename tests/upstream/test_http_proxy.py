@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.certificates import Authority
+from tests.tables import every_row
 from tests.upstream.test_http_connection import BODY, Provider, ask, listening, sized
 
 from toolbridge.core.errors import Unreachable
@@ -95,7 +96,7 @@ async def test_a_proxy_that_is_down_is_named(monkeypatch):
             await ask(upstream, f"https://{NAMED}/v1")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("direct", "url", "used"),
     [
         ("", "https://provider.example/v1", True),

@@ -4,9 +4,9 @@ import json
 from base64 import b64encode
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.upstream.masking import KeyMask, secrets_of
 
@@ -14,7 +14,7 @@ KEY = "sk-abcabcabd"
 ODD = 'odd/key+with"&<marks'
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("headers", "secrets"),
     [
         ({"Authorization": f"Bearer {KEY}"}, (KEY,)),
@@ -54,7 +54,7 @@ def test_a_header_is_masked_whole():
     assert KeyMask([KEY]).text(f"a={KEY}; b") == "a=[key]; b"
 
 
-@pytest.mark.parametrize(
+@every_row(
     "written",
     [
         json.dumps(ODD), json.dumps(ODD).replace("/", "\\/"),
@@ -70,7 +70,7 @@ def test_a_key_that_json_escapes_is_replaced(written):
     assert out + mask.close() == b'{"echo":"[key]"}'
 
 
-@pytest.mark.parametrize("key", [KEY, ODD, KEY + "2", KEY + "23"])
+@every_row("key", [KEY, ODD, KEY + "2", KEY + "23"])
 def test_a_key_in_base64_is_replaced_at_every_cut(key):
     data = f"wrong login {b64encode(key.encode()).decode()}!".encode()
     for at in range(len(data)):

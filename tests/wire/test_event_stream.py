@@ -2,6 +2,7 @@
 
 import pytest
 from tests.clouds import message
+from tests.tables import every_row
 
 from toolbridge.core.errors import BrokenWire
 from toolbridge.wire.event_stream import MAX_HEADERS, EventMessage, EventStreamReader
@@ -107,7 +108,7 @@ def test_values_of_every_type_are_skipped_and_texts_kept():
     assert read(data) == [EventMessage({"h7": "ok"}, b"{}")]
 
 
-@pytest.mark.parametrize(
+@every_row(
     "raw",
     [{"a": (11, b"")}, {"a": (7, b"\x00\x09ok")}, {"a": (5, b"ab")}, {"a": (7, b"\x00\x01\xff")}],
 )

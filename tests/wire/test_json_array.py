@@ -3,13 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests import strategies
 from tests.properties.grammar import run
+from tests.tables import every_row
 
 from toolbridge.core.errors import BrokenWire
 from toolbridge.core.json import dump_bytes, loads
 from toolbridge.wire.json_array import ArrayReader
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("data", "elements"),
     [
         (b"[]", []),

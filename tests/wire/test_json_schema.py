@@ -3,6 +3,7 @@ import json
 import pytest
 from hypothesis import given
 from tests import strategies
+from tests.tables import every_row
 
 from toolbridge.wire.json_schema import (
     MAX_DEPTH,
@@ -17,7 +18,7 @@ from toolbridge.wire.json_schema import (
 CITY = {"type": "object", "properties": {"name": {"type": "string"}}}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("schema", "expected"),
     [
         ({}, {}),
@@ -79,7 +80,7 @@ def test_a_schema_that_contains_itself_is_cut_where_it_repeats():
     assert not whole
 
 
-@pytest.mark.parametrize(
+@every_row(
     "reference", ["#/$defs/None", "https://example.org/s.json", "#", "", "#/$defs/City/type/x"]
 )
 def test_a_reference_to_nowhere_is_any_object_and_said(reference):
@@ -112,7 +113,7 @@ def test_a_schema_without_references_stays_as_it_is(schema):
 # ── one node ─────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("first", "second", "expected"),
     [
         ({}, {"type": "string"}, {"type": "string"}),
@@ -138,7 +139,7 @@ def test_two_schemas_are_asked_for_together(first, second, expected):
     assert merge(first, second) == expected
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("node", "expected"),
     [
         ({"allOf": [{"type": "object"}, {"allOf": [{"title": "T"}]}]}, {"type": "object", "title": "T"}),
@@ -151,7 +152,7 @@ def test_members_are_united(node, expected):
     assert unite(node) == expected
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("node", "expected", "null"),
     [
         ({"type": "string"}, {"type": "string"}, False),
@@ -170,7 +171,7 @@ def test_null_is_split_off(node, expected, null):
     assert split_null(node) == (expected, null)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("node", "moved", "description"),
     [
         ({}, {}, None),

@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 from tests.work import calls_made
 
 from toolbridge.core.json import dumps, loads
@@ -119,9 +120,7 @@ def test_a_character_at_fault_can_be_replaced():
     assert reader.close() == {"a": "x\ny"}
 
 
-@pytest.mark.parametrize(
-    "text", ['"\\ud83d"', '"\\ude00"', '"\\ud83dx"', '"\\ud83d\\u0041"', '"\ud83d"']
-)
+@every_row("text", ['"\\ud83d"', '"\\ude00"', '"\\ud83dx"', '"\\ud83d\\u0041"', '"\ud83d"'])
 def test_half_a_surrogate_pair_is_a_fault(text):
     assert read(text, list(range(len(text)))).fault
 

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import cuts
+from tests.tables import every_row
 
 from toolbridge.core.errors import BrokenWire
 from toolbridge.wire.ndjson import LineReader
@@ -39,7 +40,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("data", "lines"), CASES)
+@every_row(("data", "lines"), CASES)
 def test_lines_are_the_same_however_the_network_cuts(data, lines):
     assert read([data]) == lines
     assert read([bytes([byte]) for byte in data]) == lines

@@ -1,13 +1,13 @@
 """What a provider does not enforce of an output schema is one loss, however many keywords it is."""
 
-import pytest
+from tests.tables import every_row
 
 from toolbridge.core.messages import OutputFormat
 from toolbridge.wire.output_schema import fit_output
 from toolbridge.wire.schema_subsets import ANTHROPIC
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("count", "named", "more"),
     [(1, 1, ""), (5, 5, ""), (6, 5, " and 1 more"), (9, 5, " and 4 more")],
 )

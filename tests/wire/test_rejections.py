@@ -1,6 +1,7 @@
 """What a server says when it refuses, in every envelope that was seen."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.wire.rejections import (
     read_error,
@@ -12,7 +13,7 @@ from toolbridge.wire.rejections import (
 KINDS = {"overloaded_error": "overloaded"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("body", "expected"),
     [
         (b'{"type":"error","error":{"type":"api_error","message":"Oh."}}', ("api_error", "Oh.")),
@@ -70,7 +71,7 @@ def test_a_long_text_is_shortened():
     assert len(read_error(b"x" * 100_000)[1]) == 500
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("status", "type", "kind"),
     [
         (429, "", "rate_limited"),
@@ -98,7 +99,7 @@ def test_a_refused_key_is_said_to_be_ours(status):
 
 
 @pytest.mark.req("CL-09")
-@pytest.mark.parametrize(
+@every_row(
     ("said", "text"),
     [
         (
@@ -178,7 +179,7 @@ def test_an_overflow_of_the_prompt_is_told_as_such():
     assert read_overflow(text) == "prompt is too long: 9900 tokens > 8192 maximum"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("status", "text", "kind"),
     [
         (429, "Insufficient balance or no resource package. Please recharge.", "rejected"),

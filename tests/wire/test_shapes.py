@@ -1,5 +1,6 @@
 import msgspec
 import pytest
+from tests.tables import every_row
 
 from toolbridge.core.errors import BrokenWire, MalformedRequest
 from toolbridge.wire.shapes import (
@@ -52,8 +53,8 @@ def malformed(read):
     return caught.value.problem
 
 
-@pytest.mark.parametrize("read", [PARTS.decode, PARTS.decode_chunk])
-@pytest.mark.parametrize(
+@every_row("read", [PARTS.decode, PARTS.decode_chunk])
+@every_row(
     ("raw", "member"),
     [
         (b'{"type":"note","text":"a","new":{"x":1}}', Note("a")),
@@ -68,7 +69,7 @@ def test_a_union_reads_what_it_knows_and_keeps_what_it_does_not(read, raw, membe
     assert read(msgspec.Raw(raw)) == member
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("raw", "where", "text"),
     [
         (b'{"type":"note"}', "parts.0.text", "field required"),
@@ -88,13 +89,13 @@ def test_a_member_that_does_not_fit_is_found_by_its_path(raw, where, text):
     assert (problem.where, problem.text) == (where, text)
 
 
-@pytest.mark.parametrize("raw", [b'{"type":"note"}', b'"note"', b'{"type":"new","x":' + DEEP, b"{"])
+@every_row("raw", [b'{"type":"note"}', b'"note"', b'{"type":"new","x":' + DEEP, b"{"])
 def test_a_member_of_a_frame_that_does_not_fit_breaks_the_wire(raw):
     with pytest.raises(BrokenWire):
         PARTS.decode_chunk(raw)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("body", "where"),
     [
         (b'{"turns":[{"role":"a"},{"role":1}]}', "turns.1.role"),
@@ -108,7 +109,7 @@ def test_a_fault_in_a_request_is_found_by_its_path(body, where):
     assert malformed(lambda: decode_request(body, BODIES)).where == where
 
 
-@pytest.mark.parametrize(
+@every_row(
     "body",
     [b"", b"{", b"\xff", b'{"turns":[{"role":"\xff"}]}', b'{"x":' + DEEP],
 )
@@ -153,7 +154,7 @@ def test_unknown_names_are_found_inside_of_objects_and_lists():
     assert unknown_keys({"a": 1, "turn": {"role": "", "b": 2}}, Outer) == ("a", "turn.b")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("data", "text"),
     [
         (b'{"text":"a"}', "a"),
@@ -174,7 +175,7 @@ def test_a_half_pair_inside_a_raw_field_is_kept_for_the_next_reader():
     assert PARTS.decode_chunk(piece.part) == Note("\ud83d")
 
 
-@pytest.mark.parametrize(
+@every_row(
     "data", [b"", b"{", b"[DONE]", b"<html>", b'{"text":1}', b'{"part":' + DEEP, b"1" * 5000]
 )
 def test_a_frame_that_cannot_be_read_breaks_the_wire(data):

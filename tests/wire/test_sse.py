@@ -103,7 +103,7 @@ def test_any_cut_of_any_bytes_gives_the_same_frames(data):
     assert outcome([bytes([byte]) for byte in whole], max_event=40) == expected
 
 
-@pytest.mark.parametrize(
+@every_row(
     "data",
     [
         b"data: " + b"x" * 30,

@@ -1,8 +1,8 @@
 """Marks in text that is still arriving."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge.wire.tags import Cursor, Ending, JsonWalk, Marks
 
@@ -52,7 +52,7 @@ class TestMarks:
     def test_a_mark_inside_the_beginning_of_another_waits_for_it(self):
         assert Marks(["ab!", "b"]).find("xab", 0, ended=False) == (1, 1)
 
-    @pytest.mark.parametrize(
+    @every_row(
         ("text", "held"), [("x", 0), ("x<", 1), ("x<tool_", 6), ("<too<to", 3), ("<tool_call>", 0)]
     )
     def test_no_more_is_held_than_the_beginning_of_a_mark(self, text, held):
@@ -128,7 +128,7 @@ class TestCursor:
         cursor.rewind(outer)
         assert cursor.take(9) == "abcd"
 
-    @pytest.mark.parametrize(
+    @every_row(
         ("text", "follows"), [("  x", True), (" y", False), ("  ", True), ("", True), ("x", True)]
     )
     def test_what_follows_white_space_is_seen(self, text, follows):
@@ -160,7 +160,7 @@ class TestJsonWalk:
         run(walk, cursor, [r'"a\nb\"c', r'\\d"'])
         assert said == ['"', r"a\nb\"c", r"\\d", '"']
 
-    @pytest.mark.parametrize(
+    @every_row(
         "text",
         [
             '{"a": "</end>"}',
@@ -171,13 +171,13 @@ class TestJsonWalk:
             "{}",
         ],
     )
-    @pytest.mark.parametrize("size", [1, 3, 99])
+    @every_row("size", [1, 3, 99])
     def test_a_value_ends_where_its_brackets_do(self, text, size):
         whole = text + "</end> rest"
         pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
         assert walk(pieces) == (Ending.WHOLE, text)
 
-    @pytest.mark.parametrize("text", ["42", "true", "-1.5e3", "null"])
+    @every_row("text", ["42", "true", "-1.5e3", "null"])
     def test_a_scalar_ends_before_what_cannot_be_its_own(self, text):
         assert walk(list(text + ', "x"')) == (Ending.WHOLE, text)
 

@@ -1,9 +1,9 @@
-import pytest
+from tests.tables import every_row
 
 from toolbridge.wire.url_path import quote_path
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "quoted"),
     [
         ("gemini-2.5-pro", "gemini-2.5-pro"),

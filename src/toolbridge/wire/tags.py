@@ -166,6 +166,9 @@ class Cursor:
             rest = self.text[start : start + longest]
             if rest and rest[0] not in first:  # nearly always
                 return ""
+            if not rest and first and not self.ended:  # at the end of a piece: any mark may follow
+                yield
+                continue
             best, longer = "", False
             for mark in marks:
                 if rest.startswith(mark):

@@ -1,11 +1,11 @@
 """Tools without a schema that the client runs: any other model is told the documented one."""
 
-import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.anthropic.client_tools import read_client_tool
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("type", "name", "fields"),
     [
         ("bash_20250124", "bash", {"command", "restart"}),
@@ -24,7 +24,7 @@ def test_each_has_its_inputs(type, name, fields):
     assert tool.description
 
 
-@pytest.mark.parametrize(
+@every_row(
     "declared",
     [
         {"type": "web_search_20250305", "name": "web_search"},

@@ -169,7 +169,7 @@ def test_every_block_is_read(block, part):
 
 
 @pytest.mark.req("CL-02", "PX-04")
-@pytest.mark.parametrize(
+@every_row(
     "block",
     [
         {"type": "server_tool_use", "id": "srvtoolu_1", "name": "brand_new", "input": {"q": 1}},
@@ -193,7 +193,7 @@ def test_a_call_inside_a_result_is_kept_whole():
 
 
 @pytest.mark.req("PX-02")
-@pytest.mark.parametrize(
+@every_row(
     ("fields", "expected"),
     [
         ({}, Result("a")),
@@ -241,7 +241,7 @@ def test_a_message_without_content_is_empty(content):
     assert decode(messages=[{"role": "assistant", "content": content}]).turns[0].content == ()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("system", "expected"),
     [
         (None, ()),
@@ -276,7 +276,7 @@ def test_objects_that_are_null_are_absent():
 
 
 @pytest.mark.req("PX-05", "CL-02")
-@pytest.mark.parametrize(
+@every_row(
     ("fields", "expected"),
     [
         ({}, Tool("f", schema={"type": "object"})),
@@ -319,7 +319,7 @@ def test_a_tool_says_which_of_its_fields_we_do_not_know():
     ]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("choice", "expected"),
     [
         (None, ToolChoice()),
@@ -339,7 +339,7 @@ def test_every_choice_is_read(choice, expected):
 
 
 @pytest.mark.req("PX-06", "CL-02")
-@pytest.mark.parametrize(
+@every_row(
     ("thinking", "expected"),
     [
         (None, Think()),
@@ -356,7 +356,7 @@ def test_every_way_of_thinking_is_read(thinking, expected):
     assert decode(thinking=thinking).think == expected
 
 
-@pytest.mark.parametrize("effort", ["low", "medium", "high", "xhigh", "max"])
+@every_row("effort", ["low", "medium", "high", "xhigh", "max"])
 def test_effort_is_read(effort):
     assert decode(output_config={"effort": effort}).think == Think(effort=effort)
 
@@ -369,7 +369,7 @@ def test_a_schema_for_the_answer_is_read_under_both_names():
 
 
 @pytest.mark.req("CL-02")
-@pytest.mark.parametrize(
+@every_row(
     "fields",
     [
         {"context_management": {"edits": []}},
@@ -482,7 +482,7 @@ def test_a_request_that_is_only_counted_needs_no_limit():
     assert fault({"model": "m"}, counting=True) == "messages"
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"x"', b"\xff", b"[" * 100_000])
+@every_row("body", [b"", b"{", b"[]", b'"x"', b"\xff", b"[" * 100_000])
 def test_what_is_no_request_is_refused(body):
     with pytest.raises(MalformedRequest):
         CODEC.decode_request(body)

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.anthropic import CODEC
 from toolbridge.core import events as ev
@@ -109,7 +110,7 @@ def test_a_block_that_starts_again_ends_the_one_before():
     assert message.content == (Call("a", "f"), Call("b", "g"))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("theirs", "ours"),
     [
         ("end_turn", "end"),
@@ -232,7 +233,7 @@ def test_pieces_without_a_start_are_spoken_or_passed_over():
     assert message.content == (Text("Hi"),)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("error", "kind", "status"),
     [
         ({"type": "overloaded_error", "message": "Oh."}, "overloaded", 0),
@@ -264,7 +265,7 @@ def test_an_error_in_another_envelope_ends_the_answer():
     assert [type(event) for event in events] == [ev.Started, ev.Failed]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("data", "kind"),
     [
         (b"", "truncated"),

@@ -2,6 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.codecs.anthropic import CODEC
@@ -61,7 +62,7 @@ def test_the_targets_name_replaces_the_clients():
 
 
 @pytest.mark.req("ZG-25")
-@pytest.mark.parametrize(
+@every_row(
     ("asked", "most", "expected"),
     [
         (None, 0, 32000),
@@ -82,7 +83,7 @@ def test_max_tokens_is_lowered_to_what_the_model_writes():
 
 
 @pytest.mark.req("PX-01", "PX-02", "PX-03", "CB-02")
-@pytest.mark.parametrize(
+@every_row(
     ("part", "block"),
     [
         (Text("a"), {"type": "text", "text": "a"}),
@@ -149,7 +150,7 @@ def test_every_part_has_its_block(part, block):
     assert encode_parts(part) == ([block], [])
 
 
-@pytest.mark.parametrize(
+@every_row(
     "part",
     [
         Thinking("Hm"),
@@ -190,7 +191,7 @@ def test_a_token_from_elsewhere_leaves_the_call():
     assert encode_parts(call)[0] == [{"type": "tool_use", "id": "a", "name": "f", "input": {}}]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("tool", "offer"),
     [
         (TOOL, {"name": "f", "description": "d", "input_schema": {"type": "object"}}),
@@ -237,7 +238,7 @@ def test_a_deferred_tool_brings_its_beta():
     assert sent.headers["anthropic-beta"] == "advanced-tool-use-2025-11-20"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("choice", "expected"),
     [
         (ToolChoice(), None),
@@ -305,7 +306,7 @@ def test_a_stop_of_white_space_is_left_to_the_reader():
     assert "stop_sequences" not in encode(stop=(" ",)).body
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("think", "thinking", "losses"),
     [
         (Think(), None, []),
@@ -428,7 +429,7 @@ def test_the_caller_of_an_answers_call_is_kept():
     assert sent.body["messages"][0]["content"] == [call]
 
 
-@pytest.mark.parametrize("name", ["openai_chat", "openai_responses", "gemini", "ollama"])
+@every_row("name", ["openai_chat", "openai_responses", "gemini", "ollama"])
 def test_no_other_api_cites_a_document(name):
     cited = Document(text="x", media_type="text/plain", cite=True)
     request = Request("m", (Turn("user", (cited,)),))

@@ -260,7 +260,7 @@ def test_the_end_tells_the_counts():
 
 
 @pytest.mark.req("CL-07")
-@pytest.mark.parametrize(
+@every_row(
     ("ours", "theirs"),
     [
         ("end", "end_turn"),
@@ -400,7 +400,7 @@ def test_the_path_of_a_fault_stands_in_front():
 
 
 @pytest.mark.req("CL-09")
-@pytest.mark.parametrize(
+@every_row(
     ("problem", "headers"),
     [
         (Problem("overloaded", "x"), {"retry-after": "5"}),

@@ -1,8 +1,8 @@
 """Server tools of the Messages API: every block in both directions."""
 
-import pytest
 from msgspec.structs import replace
 from tests.codecs.anthropic.test_decode_request import decode, decode_part
+from tests.tables import every_row
 
 from toolbridge.codecs.anthropic.server_blocks import decode_server_block, encode_server_block
 from toolbridge.core.messages import Text
@@ -181,14 +181,14 @@ BLOCKS = [
 ]
 
 
-@pytest.mark.parametrize(("block", "part"), BLOCKS)
+@every_row(("block", "part"), BLOCKS)
 def test_every_block_is_read_and_written_again(block, part):
     assert decode_server_block(block) == part
     assert decode_part(block) == part
     assert encode_server_block(part) == block
 
 
-@pytest.mark.parametrize(("block", "part"), BLOCKS)
+@every_row(("block", "part"), BLOCKS)
 def test_fields_that_are_not_known_go_back_to_anthropic(block, part):
     block = block | {"caller": {"type": "direct"}}
     assert encode_server_block(decode_server_block(block)) == block
@@ -225,7 +225,7 @@ def test_an_unknown_error_code_is_unavailable():
     assert encode_server_block(part) == block
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("declared", "expected"),
     [
         (

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from tests.clouds import event, exception, message
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.core import events as ev
@@ -119,7 +120,7 @@ def test_a_whole_body_is_the_same_answer():
     assert collect(decode(b" \n", data[:9], data[9:])) == streamed
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("reason", "expected"),
     [
         ("end_turn", "end"), ("max_tokens", "length"), ("stop_sequence", "stop_sequence"),
@@ -139,7 +140,7 @@ def test_an_answer_that_the_model_broke_is_a_failure_that_can_be_retried(reason)
     assert last.problem.kind == "broken_call"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("type", "kind"),
     [
         ("throttlingException", "rate_limited"),

@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.core.codec import Target
@@ -50,7 +51,7 @@ def lost(turns=HI, *, quirks=None, **fields):
     return {loss.what: loss.why for loss in sent.losses}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("model", "stream", "path"),
     [
         ("amazon.nova-pro-v1:0", False, "/model/amazon.nova-pro-v1:0/converse"),
@@ -105,7 +106,7 @@ def test_tools_and_calls():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("choice", "expected"),
     [
         (ToolChoice(), None),
@@ -179,7 +180,7 @@ def test_thoughts_return_only_with_their_own_signature():
     assert lost(turns).keys() == {"turns.1.content.2"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("think", "quirks", "extra", "effort"),
     [
         (Think("on", 2000), {"thinking_style": "anthropic"}, {"type": "enabled", "budget_tokens": 2000}, None),

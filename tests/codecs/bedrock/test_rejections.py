@@ -1,6 +1,6 @@
 """Errors of AWS: the type in a header, and the next step in the text."""
 
-import pytest
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.core.errors import status_of
@@ -20,7 +20,7 @@ def rejected(status, type, text="no", field="message", **headers):
     return CODEC.decode_rejection(status, named | headers, body)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("status", "type", "kind", "shown", "permanent", "remedy"),
     [
         (400, "ValidationException", "rejected", 400, True, ""),

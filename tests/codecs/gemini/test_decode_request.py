@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.gemini.decode_request import decode_request
 from toolbridge.core.errors import MalformedRequest
@@ -53,7 +54,7 @@ def test_contents_may_be_one_or_bare_text(contents, said):
     assert read(contents=contents).turns == (Turn("user", (Text(said),)),)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("body", "where"),
     [
         ({}, "contents"),
@@ -90,7 +91,7 @@ def test_a_request_without_a_model_is_refused():
         decode_request(json.dumps({"contents": HELLO}).encode())
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"\xff"])
+@every_row("body", [b"", b"{", b"[]", b"null", b"\xff"])
 def test_what_is_no_object_is_refused(body):
     with pytest.raises(MalformedRequest):
         decode_request(body, model="m")
@@ -140,7 +141,7 @@ def test_a_declaration_says_which_of_its_fields_only_gemini_has():
     assert g.source.unknown == ()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("calling", "choice", "extra"),
     [
         ({}, ToolChoice(), {}),
@@ -187,7 +188,7 @@ def test_logprobs_count_only_where_they_are_asked_for():
     assert config(responseLogprobs=True).sampling.logprobs == 0
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("given", "think"),
     [
         ({}, Think()),
@@ -210,7 +211,7 @@ def test_a_level_that_we_do_not_know_is_kept():
     assert request.extra == {"generationConfig": {"thinkingConfig": {"thinkingLevel": "ULTRA"}}}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("given", "output"),
     [
         ({"responseMimeType": "text/plain"}, None),

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.gemini.decode_stream import StreamDecoder
 from toolbridge.core import events as ev
@@ -50,7 +51,7 @@ def test_a_call_in_one_part_is_a_start_a_delta_and_an_end():
 
 
 @pytest.mark.req("ZG-20")
-@pytest.mark.parametrize(
+@every_row(
     ("parts", "expected"),
     [
         ([{"text": "a"}, {"text": "b"}], [Text("ab")]),
@@ -85,7 +86,7 @@ def test_missing_and_repeated_ids_are_replaced():
     assert len({call.id for call in calls}) == 4
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("reason", "stop"),
     [
         ("STOP", "end"), ("MAX_TOKENS", "length"), ("CONTINUATION", "length"), ("SAFETY", "refusal"),
@@ -97,7 +98,7 @@ def test_reasons_to_finish(reason, stop):
     assert read(frame({"text": "a"}, end=reason)).stop == stop
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("reason", "kind"),
     [
         ("MALFORMED_FUNCTION_CALL", "broken_call"), ("UNEXPECTED_TOOL_CALL", "broken_call"),
@@ -179,7 +180,7 @@ def test_an_error_ends_the_stream_and_keeps_what_was_said():
 FRAMES = [frame({"text": "Good"}), frame({"text": "bye"}, end="STOP")]
 
 
-@pytest.mark.parametrize(
+@every_row(
     "data",
     [
         sse(*FRAMES),
@@ -209,7 +210,7 @@ def test_half_a_frame_at_the_end_is_not_read(data):
     assert message.text == "Good"
 
 
-@pytest.mark.parametrize(
+@every_row(
     "data",
     [
         b"data: {no\n\n",

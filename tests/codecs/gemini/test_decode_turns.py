@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.gemini.decode_request import decode_request
 from toolbridge.core.messages import (
@@ -26,7 +27,7 @@ def parts(*given, role="user"):
     return turns({"role": role, "parts": given})[0].content
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("role", "ours"),
     [
         ("user", "user"), ("model", "assistant"), ("function", "user"), (None, "user"),
@@ -38,7 +39,7 @@ def test_roles(role, ours):
 
 
 @pytest.mark.req("ZG-20")
-@pytest.mark.parametrize(
+@every_row(
     ("given", "expected"),
     [
         ({"text": "a"}, [Text("a")]),
@@ -80,7 +81,7 @@ def test_parts(given, expected):
     assert list(parts(given, role="model")) == expected
 
 
-@pytest.mark.parametrize(
+@every_row(
     "raw",
     [
         {"thoughtSignature": "c2ln", "toolCall": {"id": "1", "args": {"a_b": 1}}},
@@ -94,7 +95,7 @@ def test_what_only_gemini_understands_is_kept_whole(raw):
     assert parts(raw) == (Foreign("gemini", kind, raw),)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "word",
     [
         "skip_thought_signature_validator",
@@ -113,7 +114,7 @@ def test_a_call_keeps_its_signature():
     assert parts(call, role="model") == (Call("1", "f", {"a": 1}, opaque=SIGNATURE),)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("response", "text", "is_error"),
     [
         ({"output": "ok"}, "ok", False),
@@ -178,7 +179,7 @@ def test_a_result_without_any_call_still_has_an_id():
     assert turn.content[0].call_id
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("given", "texts"),
     [
         ("Be brief.", ["Be brief."]),

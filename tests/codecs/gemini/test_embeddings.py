@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.gemini.embeddings import decode_batch_request, decode_embedding_request
 from toolbridge.core.errors import MalformedRequest
@@ -26,7 +27,7 @@ def test_a_batch_has_its_texts_in_order():
     assert (request.model, request.inputs) == ("m", ("a", "b"))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("body", "where"),
     [
         (b"{}", "requests"),

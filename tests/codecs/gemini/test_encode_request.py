@@ -1,5 +1,6 @@
 import pytest
 from msgspec.structs import replace
+from tests.tables import every_row
 
 from toolbridge.codecs.gemini.encode_request import encode_request
 from toolbridge.core.codec import Target
@@ -32,7 +33,7 @@ def config(target=None, **fields):
     return body.get("generationConfig", {}), lost
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("model", "stream", "path"),
     [
         ("gemini-3.1-pro", False, "/v1beta/models/gemini-3.1-pro:generateContent"),
@@ -130,7 +131,7 @@ def test_deferred_tools_are_offered_at_the_end_once_they_are_found():
     assert "tools" in sent(tools=(late,), tool_choice=ToolChoice("named", ("late",)))[0]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("choice", "calling", "lost"),
     [
         (ToolChoice(), None, []),

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.gemini.encode_stream import StreamEncoder, encode_message
 from toolbridge.codecs.gemini.rejections import encode_rejection
@@ -87,7 +88,7 @@ def test_an_estimate_stands_in_for_a_count_that_never_came():
     assert body["usageMetadata"]["promptTokenCount"] == 7
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("stop", "reason"),
     [
         ("end", "STOP"), ("tool_use", "STOP"), ("stop_sequence", "STOP"), ("pause", "STOP"),
@@ -196,7 +197,7 @@ def test_keep_alives_are_elements_of_the_array():
     assert len(json.loads(data + b"".join(encoder.feed(events[-1])))) == len(events) + 2
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("part", "expected"),
     [
         (Text("a"), [{"text": "a"}]),
@@ -244,7 +245,7 @@ def detail(error, kind):
     return next((d for d in error["details"] if d["@type"].endswith(kind)), None)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("problem", "status", "name"),
     [
         (Problem("malformed_request", "x"), 400, "INVALID_ARGUMENT"),

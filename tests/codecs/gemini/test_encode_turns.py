@@ -1,4 +1,4 @@
-import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.gemini.encode_request import encode_request
 from toolbridge.core.codec import Target
@@ -34,7 +34,7 @@ def parts(*given, role="user", **choices):
     return (found[0]["parts"] if found else []), lost
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("part", "expected"),
     [
         (Text("a"), {"text": "a"}),
@@ -64,7 +64,7 @@ def test_a_part_is_written(part, expected):
     assert parts(part) == ([expected], [])
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("part", "lost"),
     [
         (Thinking("t"), ""),
@@ -150,7 +150,7 @@ def test_results_stand_in_the_order_of_their_calls_and_before_all_else():
     ]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("result", "response"),
     [
         (Result("1"), {"output": ""}),
@@ -166,7 +166,7 @@ def test_a_result_is_an_output_or_an_error(result, response):
     assert found[0]["functionResponse"]["response"] == response
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "response"),
     [
         ('{"a":1}', {"a": 1}),

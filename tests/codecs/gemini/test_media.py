@@ -1,11 +1,12 @@
 import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.gemini.media import decode_blob, encode_media, guess_type
 from toolbridge.codecs.gemini.shapes import Blob
 from toolbridge.core.messages import Document, Foreign, Image
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("url", "kind"),
     [
         ("https://x.org/a.PNG?size=1.5", "image/png"), ("https://x.org/a.jpeg#b", "image/jpeg"),

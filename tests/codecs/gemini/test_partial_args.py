@@ -1,4 +1,5 @@
 import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.gemini.partial_args import PartialArgs
 from toolbridge.codecs.gemini.shapes import PartialArg
@@ -20,7 +21,7 @@ def whole(*pieces):
     return arguments.whole()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("pieces", "expected"),
     [
         ([], {}),
@@ -36,9 +37,7 @@ def test_pieces_are_put_together(pieces, expected):
     assert whole(*pieces) == expected
 
 
-@pytest.mark.parametrize(
-    "path", ["", "a", "$", "$[0]", "$.", "$.a[", "$.a[x]", "$.a[999999]", "$..a"]
-)
+@every_row("path", ["", "a", "$", "$[0]", "$.", "$.a[", "$.a[x]", "$.a[999999]", "$..a"])
 def test_a_path_that_cannot_be_read_is_a_broken_wire(path):
     with pytest.raises(BrokenWire):
         whole((path, "x"))

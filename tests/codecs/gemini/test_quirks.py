@@ -1,10 +1,11 @@
 import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.gemini.quirks import Quirks, read_quirks
 from toolbridge.core.errors import ConfigError
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("model", "style", "sampling", "media"),
     [
         ("gemini-2.5-flash", "budget", True, False),

@@ -1,6 +1,6 @@
 import json
 
-import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.gemini.rejections import decode_rejection
 
@@ -14,7 +14,7 @@ def read(number, body, headers=None):
     return decode_rejection(number, headers or {}, data)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("number", "name", "kind"),
     [
         (400, "INVALID_ARGUMENT", "rejected"),
@@ -43,7 +43,7 @@ def test_a_bad_key_is_said_to_be_one():
     assert "rejected the API key" in problem.text
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("delay", "seconds"),
     [("33s", 33), ("0.5s", 0.5), ("33", None), ("", None), (5, None), ("99999999999s", None)],
 )
@@ -57,7 +57,7 @@ def test_a_header_says_it_first():
     assert read(429, body, {"Retry-After": "3"}).retry_after == 3
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("number", "body", "text"),
     [
         (502, b"<html><title>Bad gateway</title></html>", "the provider answered with an HTML page: Bad gateway"),

@@ -1,4 +1,3 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.tables import every_row
@@ -100,7 +99,7 @@ def test_a_schema_is_said_in_geminis_words(schema, expected):
     assert project(schema) == expected
 
 
-@pytest.mark.parametrize("name", ["$id", "$ref", "type", "allOf", "enum", "default", "items"])
+@every_row("name", ["$id", "$ref", "type", "allOf", "enum", "default", "items"])
 def test_a_property_may_have_the_name_of_a_keyword(name):
     schema = {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}
     assert project(schema) == {
@@ -154,7 +153,7 @@ def test_whatever_is_projected_has_only_words_on_the_list(schema):
 # ── and back ─────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("schema", "expected"),
     [
         (None, {}),

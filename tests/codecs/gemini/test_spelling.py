@@ -1,11 +1,12 @@
 import pytest
 from hypothesis import given
 from tests import strategies
+from tests.tables import every_row
 
 from toolbridge.codecs.gemini.spelling import camel, respell
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("snake", "expected"),
     [
         ("top_p", "topP"), ("inline_data", "inlineData"), ("topP", "topP"), ("_private", "_private"),
@@ -17,7 +18,7 @@ def test_a_key_becomes_camel_case(snake, expected):
 
 
 @pytest.mark.req("CL-01")
-@pytest.mark.parametrize(
+@every_row(
     ("body", "expected"),
     [
         (

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 from tests import strategies
+from tests.tables import every_row
 
 from toolbridge.codecs.ollama.decode_request import decode_request
 from toolbridge.codecs.ollama.encode_request import encode_request
@@ -118,7 +119,7 @@ def test_an_answer_thinks_then_speaks_then_calls():
 
 
 @pytest.mark.req("PX-08")
-@pytest.mark.parametrize(
+@every_row(
     ("arguments", "expected"),
     [
         ({"a": 1}, Call("c", "f", {"a": 1})),
@@ -191,7 +192,7 @@ def test_results_and_the_words_after_them_are_one_turn():
 
 
 @pytest.mark.req("PX-36")
-@pytest.mark.parametrize(
+@every_row(
     ("content", "text", "is_error"),
     [("boom", "boom", False), ("Error: boom", "boom", True), ("Error: ", None, True), ("", None, False)],
 )  # fmt: skip
@@ -219,7 +220,7 @@ def test_tools_are_read_and_may_be_none():
     assert decode(tools=[]).tools == decode(tools=None).tools == ()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("think", "expected"),
     [
         (None, Think()),
@@ -233,7 +234,7 @@ def test_think_is_a_switch_or_a_level(think, expected):
     assert decode(think=think).think == expected
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("format", "expected"),
     [
         (None, None),
@@ -281,7 +282,7 @@ def test_options_with_a_meaning_elsewhere_are_ours_and_the_rest_is_kept():
     }
 
 
-@pytest.mark.parametrize("limit", [-1, -2, None, 0])
+@every_row("limit", [-1, -2, None, 0])
 def test_no_limit_is_no_limit(limit):
     assert decode(options={"num_predict": limit}).max_tokens is None
 
@@ -296,7 +297,7 @@ def test_logprobs_without_a_number_report_the_chosen_token(logprobs, expected):
     assert decode(logprobs=logprobs).sampling.logprobs == expected
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("fields", "where"),
     [
         ({"model": ""}, "model"),
@@ -320,7 +321,7 @@ def test_a_fault_is_answered_with_its_path(fields, where):
     assert caught.value.problem.where == where
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b"[" * 5000])
+@every_row("body", [b"", b"{", b"[]", b"\xff", b"[" * 5000])
 def test_what_is_no_request_is_malformed(body):
     with pytest.raises(MalformedRequest):
         decode_request(body)

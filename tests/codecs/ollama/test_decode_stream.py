@@ -80,7 +80,7 @@ HELLO = Text("Hello from the tiny test model.")
 
 
 @pytest.mark.req("PX-37", "PX-45", "ZG-21", "ZG-22")
-@pytest.mark.parametrize(
+@every_row(
     ("name", "content", "stop", "usage"),
     [
         ("jinja/chat", [HELLO], "end", Usage(5, 8)),
@@ -195,7 +195,7 @@ def test_calls_may_stand_in_any_line(place):
 
 
 @pytest.mark.req("PX-08", "PX-37")
-@pytest.mark.parametrize(
+@every_row(
     ("arguments", "call"),
     [
         ({"a": [1, {"b": None}]}, Call("c", "f", {"a": [1, {"b": None}]})),
@@ -241,12 +241,12 @@ def test_text_after_a_call_is_a_new_block():
     assert message.stop == "tool_use"
 
 
-@pytest.mark.parametrize("reason", ["stop", "load", "unload", "", None, "brand_new"])
+@every_row("reason", ["stop", "load", "unload", "", None, "brand_new"])
 def test_any_other_done_reason_than_length_is_an_end(reason):
     assert message_of(line(done=True, done_reason=reason)).stop == "end"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("counts", "usage"),
     [
         ({"prompt_eval_count": 3}, Usage(3, 0)),
@@ -307,7 +307,7 @@ def test_any_cut_of_the_bytes_gives_the_same_events(thought, text, data):
 # ── bad ends ──
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("data", "kind"),
     [
         (b"", "truncated"),
@@ -357,7 +357,7 @@ def test_nothing_is_said_after_the_end():
 # ── rejections ──
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "kind", "text"),
     [
         ("chat_404", "unknown_model", "model 'nope' not found"),
@@ -395,7 +395,7 @@ def test_every_recorded_rejection_has_words_and_its_status(recording):
     assert not problem.text.startswith("{")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("status", "said", "kind", "text"),
     [
         (429, b'{"error":"slow down"}', "rate_limited", "slow down"),
@@ -436,7 +436,7 @@ def test_an_overflow_in_mid_stream_is_one_too():
     assert failed.problem.text == "prompt is too long: 9 tokens > 8 maximum"
 
 
-@pytest.mark.parametrize(("given", "counted"), [("2.5", 2), ("1e400", 0), ("-3", 0), ("7", 7)])
+@every_row(("given", "counted"), [("2.5", 2), ("1e400", 0), ("-3", 0), ("7", 7)])
 def test_an_odd_count_does_not_spoil_an_answer(given, counted):
     line = '{"message":{"content":"Hi"},"done":true,"eval_count":' + given + "}\n"
     decoder = StreamDecoder(Ids("x"))

@@ -91,7 +91,7 @@ def test_tools_are_present_only_if_given():
     assert losses(tools=(WEATHER,), tool_choice=ToolChoice("none")) == []
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("tool", "parameters"),
     [
         (Tool("f"), {"type": "object", "properties": {}}),
@@ -147,7 +147,7 @@ def test_a_hosted_tool_that_is_deferred_is_no_loss():
 # ── tool choice ──
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("choice", "offered", "order"),
     [
         (ToolChoice("required"), ["get_weather", "f"], "You must call one of the tools now."),

@@ -99,7 +99,7 @@ def test_a_measured_time_is_the_whole_duration():
     assert json.loads(grammar.run(encoder, story())[-1])["total_duration"] == 2_500_000_000
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("stop", "reason"),
     [
         ("end", "stop"),
@@ -114,7 +114,7 @@ def test_a_stop_is_said_as_one_of_ollamas_two(stop, reason):
     assert encode(Draft().finish(stop))[-1]["done_reason"] == reason
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("extra", "reason"),
     [
         ({"load": True}, "load"),
@@ -261,7 +261,7 @@ def test_a_failed_answer_comes_back_failed_with_all_that_was_said(events):
 # ── rejections ──
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("problem", "status", "text"),
     [
         (Problem("malformed_request", "no", where="messages.0"), 400, "messages.0: no"),

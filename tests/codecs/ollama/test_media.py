@@ -1,6 +1,6 @@
 from base64 import b64encode
 
-import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.ollama.media import decode_media
 from toolbridge.core.messages import Audio, Image
@@ -10,7 +10,7 @@ def base64(data):
     return b64encode(data).decode()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("data", "media_type"),
     [
         (b"\x89PNG\r\n\x1a\n1234567", "image/png"),
@@ -27,7 +27,7 @@ def test_a_picture_is_known_by_its_first_bytes(data, media_type):
     assert decode_media(base64(data)) == Image(base64(data), media_type)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("data", "media_type"),
     [
         (b"RIFF1234WAVEfmt ", "audio/wav"),
@@ -44,6 +44,6 @@ def test_a_data_url_says_its_type_itself():
     assert decode_media("data:image/webp;base64,QUJD") == Image("QUJD", "image/webp")
 
 
-@pytest.mark.parametrize("encoded", ["not base64!", "é", "abc", ""])
+@every_row("encoded", ["not base64!", "é", "abc", ""])
 def test_what_is_no_base64_is_handed_on(encoded):
     assert decode_media(encoded) == Image(encoded)

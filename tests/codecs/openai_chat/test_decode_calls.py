@@ -31,7 +31,7 @@ def test_pieces_go_to_the_call_of_their_index():
 
 
 @pytest.mark.req("ZG-10", "ZG-11", "ZG-05")
-@pytest.mark.parametrize(
+@every_row(
     "order", sorted(set(permutations([0, 0, 1, 1, 2, 2])))[::6], ids=lambda o: "".join(map(str, o))
 )
 def test_three_calls_may_interleave_in_any_order(order):

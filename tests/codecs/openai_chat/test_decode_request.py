@@ -66,7 +66,7 @@ def test_a_counter_needs_no_message():
     assert decode_request(b'{"model":"m","messages":[]}', counting=True).turns == ()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("fields", "limit"),
     [
         ({}, None),
@@ -96,7 +96,7 @@ def test_sampling_includes_what_only_some_places_take():
     assert decode(top_logprobs=3).sampling.logprobs is None
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("effort", "think"),
     [
         (None, Think()),
@@ -115,7 +115,7 @@ def test_an_effort_that_is_newer_than_we_are_is_kept():
     assert request.extra == {"reasoning_effort": "ultra"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("format", "output"),
     [
         ({"type": "text"}, None),
@@ -190,7 +190,7 @@ def test_a_tool_of_a_type_that_we_do_not_know_is_hosted(given, name):
     assert decode(tools=[given]).tools == (Tool(name, origin="openai_chat", hosted=given),)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("given", "choice"),
     [
         (None, ToolChoice()),

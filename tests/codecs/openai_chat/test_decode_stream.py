@@ -35,7 +35,7 @@ def recorded(name):
     return collect(decode(recordings.read(name).body))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "stop", "calls"),
     [
         ("llamacpp/chat_tool2_stream", "tool_use", [{"city": "Berlin", "unit": "c"}, {"city": "Rome", "unit": "f"}]),
@@ -89,7 +89,7 @@ def test_a_runner_that_dies_is_no_answer():
 
 
 @pytest.mark.req("CL-07")
-@pytest.mark.parametrize(
+@every_row(
     ("reason", "stop"),
     [
         ("stop", "end"),
@@ -111,7 +111,7 @@ def test_a_call_decides_against_stop():
     assert message(calls(entry(0, "a", "f", "{}")), finish="stop").stop == "tool_use"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("reason", "kind"),
     [
         ("error", "rejected"),
@@ -156,7 +156,7 @@ def test_a_refusal_is_text_and_the_reason():
 # ── errors ──
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("data", "kind", "text"),
     [
         (frame({"error": {"message": "boom", "type": "server_error"}}), "rejected", "boom"),

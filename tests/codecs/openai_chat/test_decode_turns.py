@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.openai_chat.decode_request import decode_request
 from toolbridge.core.messages import (
@@ -52,7 +53,7 @@ def test_what_the_system_says_first_is_the_system():
     assert request.turns == (Turn("user", (Text("Hi"),)), Turn("system", (Text("D"),)))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("part", "expected"),
     [
         ({"type": "text", "text": "a"}, Text("a")),
@@ -78,7 +79,7 @@ def test_content_may_be_nothing(content):
     assert decode({"role": "user", "content": content}).turns == (Turn("user", ()),)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("arguments", "expected"),
     [
         ('{"p":1}', Call("a", "f", {"p": 1})),
@@ -111,7 +112,7 @@ def test_results_make_one_turn_with_what_the_user_says_next():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("content", "expected"),
     [
         ("", Result("a")),
@@ -165,7 +166,7 @@ BARE = {"type": "reasoning.text", "signature": "s"}
 
 
 @pytest.mark.req("ZG-12")
-@pytest.mark.parametrize(
+@every_row(
     ("fields", "thoughts"),
     [
         ({"reasoning_content": "A"}, (Thinking("A"),)),

@@ -1,4 +1,5 @@
 import pytest
+from tests.tables import every_row
 
 from toolbridge import providers
 from toolbridge.codecs.openai_chat.decode_request import decode_request
@@ -72,7 +73,7 @@ def test_a_tool_without_a_schema_takes_an_object():
     assert offered["function"]["parameters"] == {"type": "object", "properties": {}}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("quirks", "tool", "strict", "losses"),
     [
         ({}, Tool("f", schema=CLOSED, strict=True), True, []),
@@ -129,7 +130,7 @@ def test_a_deferred_tool_is_offered_last_and_only_once_it_was_found():
     assert [t["function"]["name"] for t in named["tools"]] == ["late", "f"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("quirks", "choice", "wanted", "names", "losses"),
     [
         ({}, ToolChoice(), None, ["f", "g"], []),
@@ -165,7 +166,7 @@ def test_without_tools_there_is_nothing_to_choose(mode):
     assert lost(outgoing) == ["tool_choice"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("quirks", "parallel", "sent", "losses"),
     [
         ({}, False, False, []),
@@ -201,7 +202,7 @@ def test_only_so_many_stop_sequences_are_taken(most, sent):
 EVERYTHING = Sampling(0.5, 0.9, 4, 0.1, 7, 1.0, -1.0, 1.1, 3)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("quirks", "losses"),
     [
         ({}, ["top_k", "min_p", "repeat_penalty"]),
@@ -222,7 +223,7 @@ def test_sampling_is_sent_where_it_is_taken(quirks, losses):
         assert getattr(back, name) == expected, name
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("quirks", "output", "format", "losses"),
     [
         ({}, OutputFormat(), {"type": "json_object"}, []),
@@ -312,7 +313,7 @@ def test_the_configuration_has_the_last_word():
     assert encode(options={"stream": True, "x": 1}).body["x"] == 1
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("output", "quirks", "text", "said"),
     [
         (OutputFormat(), {}, "Hi", True),

@@ -1,6 +1,7 @@
 import pytest
 from tests.codecs.openai_chat.streams import decode
 from tests.properties import grammar
+from tests.tables import every_row
 
 from toolbridge.codecs.openai_chat.encode_stream import StreamEncoder, encode_message
 from toolbridge.core.codec import AnswerContext
@@ -73,7 +74,7 @@ def test_the_role_comes_first_and_the_reason_last():
 
 
 @pytest.mark.req("CL-03", "CL-07")
-@pytest.mark.parametrize(
+@every_row(
     ("stop", "reason"),
     [
         ("end", "stop"),

@@ -1,6 +1,7 @@
 import base64
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge import providers
 from toolbridge.codecs.openai_chat.encode_request import encode_request
@@ -59,7 +60,7 @@ def test_a_system_turn_stays_in_its_place_or_is_said_by_the_user():
     assert losses == ["turns.1"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("parts", "content"),
     [
         ((), ""),
@@ -91,7 +92,7 @@ def test_a_speaker_keeps_the_name():
     )
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("part", "words", "what"),
     [
         (Image(file_id="f1"), "[image f1 could not be shown to this model]", ""),
@@ -160,7 +161,7 @@ def test_results_follow_in_the_order_of_their_calls_and_then_the_user():
     ]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("result", "content"),
     [
         (Result("a"), ""),
@@ -234,7 +235,7 @@ def test_what_could_not_be_read_goes_inside_an_object():
     assert loads(message["tool_calls"][0]["function"]["arguments"]) == {"raw": "{half"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("call", "input"),
     [
         (Call("x", "patch", {"input": "a"}), "a"),

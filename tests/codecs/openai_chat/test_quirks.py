@@ -12,7 +12,7 @@ def test_without_quirks_the_api_is_as_most_places_speak_it():
     assert read_quirks({}) == Quirks()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("given", "where"),
     [
         ({"wibble": True}, "wibble"),

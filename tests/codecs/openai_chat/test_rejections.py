@@ -25,13 +25,13 @@ def test_a_recorded_rejection_has_its_status_and_its_words(recording):
     assert (problem.kind == "context_overflow") == (recording.name in TOO_LONG)
 
 
-@pytest.mark.parametrize(("name", "text"), TOO_LONG.items())
+@every_row(("name", "text"), TOO_LONG.items())
 def test_a_prompt_that_is_too_long_is_told_in_words_that_clients_know(name, text):
     recording = recordings.read(name)
     assert decode_rejection(recording.status, {}, recording.body).text == text
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("status", "error", "kind"),
     [
         (400, {"message": "Too many.", "code": "context_length_exceeded"}, "context_overflow"),
@@ -64,7 +64,7 @@ def test_a_server_says_how_long_to_wait():
     assert decode_rejection(429, {"Retry-After": "7"}, b"{}").retry_after == 7.0
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("body", "text"),
     [
         (b'{"error":"{\\"error\\":{\\"message\\":\\"inner\\"}}"}', "inner"),
@@ -81,7 +81,7 @@ def test_whatever_the_envelope_the_words_are_found(body, text):
     assert decode_rejection(502, {}, body).text == text
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("problem", "status", "type", "code"),
     [
         (Problem("malformed_request", "no"), 400, "invalid_request_error", None),

@@ -1,4 +1,3 @@
-import pytest
 from tests.tables import every_row
 
 from toolbridge.codecs.openai_chat.quirks import read_quirks
@@ -58,7 +57,7 @@ def test_thinking_is_asked_for_as_the_place_can_hear_it(think, quirks, fields, l
     assert ask(think, **quirks) == (fields, losses)
 
 
-@pytest.mark.parametrize("format", ["openai", "zai", "qwen", "openrouter", "llamacpp"])
+@every_row("format", ["openai", "zai", "qwen", "openrouter", "llamacpp"])
 def test_a_model_that_cannot_think_is_not_asked_to(format):
     none = frozenset({"tools"})
     assert ask(Think("on"), capabilities=none, thinking_format=format) == ({}, ["think"])
@@ -74,7 +73,7 @@ def test_tools_may_cost_the_reasoning():
     assert ask(wanted, tools=False, effort_with_tools=False) == ({"reasoning_effort": "high"}, [])
 
 
-@pytest.mark.parametrize(
+@every_row(
     "detail",
     [
         Detail("reasoning.text", signature="s"),

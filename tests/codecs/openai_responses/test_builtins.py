@@ -3,6 +3,7 @@ import json
 import pytest
 from tests.codecs.openai_responses.test_encode_stream import Story
 from tests.properties import grammar
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.codecs.openai_responses import CODEC
@@ -84,7 +85,7 @@ def frames(story):
 # ── requests ──
 
 
-@pytest.mark.parametrize("raw", OFFERS, ids=NAMES)
+@every_row("raw", OFFERS, ids=NAMES)
 def test_a_built_in_tool_has_a_schema_of_ours_and_its_own_words(raw):
     (tool,) = decode(tools=[raw]).tools
     assert tool.name == raw["type"]
@@ -99,7 +100,7 @@ def test_a_search_keeps_what_the_client_says_of_it():
     assert (tool.description, tool.schema) == (SEARCH["description"], SEARCH["parameters"])
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@every_row("name", OTHERS)
 def test_built_in_tools_are_functions_elsewhere_and_nothing_is_lost(name):
     ready = planned(name)
     assert not [loss for loss in ready.losses if loss.what.startswith("tools")]
@@ -108,7 +109,7 @@ def test_built_in_tools_are_functions_elsewhere_and_nothing_is_lost(name):
     assert all(tool.description and tool.schema["properties"] for tool in back.tools)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "raw",
     [
         {"type": "web_search"},
@@ -118,7 +119,7 @@ def test_built_in_tools_are_functions_elsewhere_and_nothing_is_lost(name):
     ],
     ids=lambda raw: raw["type"],
 )
-@pytest.mark.parametrize("name", OTHERS)
+@every_row("name", OTHERS)
 def test_a_tool_that_the_server_runs_stays_a_loss(name, raw):
     assert [loss.what for loss in planned(name, tools=[raw]).losses] == ["tools.0"]
 
@@ -152,14 +153,14 @@ def test_a_built_in_tool_may_be_chosen(type):
 # ── history ──
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_row("name", NAMES)
 def test_a_call_of_a_built_in_tool_is_a_call(name):
     call = decode(ITEMS[name]).turns[1].content[0]
     assert isinstance(call, Call)
     assert (call.id, call.name, call.arguments) == ("c1", name, ARGUMENTS[name])
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("output", "text", "is_error"),
     [
         ({"type": "local_shell_call_output", "call_id": "c1", "output": "a"}, "a", False),
@@ -204,8 +205,8 @@ def test_a_call_without_its_own_id_goes_by_its_item():
     assert turns[1].content[0].id == turns[2].content[0].call_id == "lsh_1"
 
 
-@pytest.mark.parametrize("tool", ["local_shell", "shell", "apply_patch"])
-@pytest.mark.parametrize("name", OTHERS)
+@every_row("tool", ["local_shell", "shell", "apply_patch"])
+@every_row("name", OTHERS)
 def test_history_is_calls_and_results_elsewhere(name, tool):
     output = {"type": BUILTINS[tool].output, "call_id": "c1", "status": "completed"}
     output["output"] = [RAN] if tool == "shell" else "a"
@@ -281,7 +282,7 @@ def test_a_call_of_a_found_tool_has_its_namespace():
 # ── answers ──
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_row("name", NAMES)
 def test_a_call_of_a_built_in_tool_is_the_item_that_the_client_runs(name):
     story = called(name, ARGUMENTS[name])
     (done,) = (f["item"] for f in frames(story) if f["type"] == "response.output_item.done")
@@ -296,7 +297,7 @@ def test_a_call_of_a_built_in_tool_is_the_item_that_the_client_runs(name):
     assert whole["output"] == [done]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_row("name", NAMES)
 def test_pieces_make_the_same_item(name):
     assert called(name, [*dumps(ARGUMENTS[name])]).data == called(name, ARGUMENTS[name]).data
 
@@ -314,7 +315,7 @@ def test_the_commands_of_a_shell_are_told_one_by_one():
     assert [{k: v for k, v in f.items() if k != "sequence_number"} for f in told] == steps
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_row("name", NAMES)
 def test_events_are_numbered_in_their_order(name):
     numbers = [frame["sequence_number"] for frame in frames(called(name, ARGUMENTS[name]))]
     assert numbers == list(range(len(numbers)))
@@ -332,7 +333,7 @@ def test_the_official_client_knows_every_event(name):
             assert event.item.type == BUILTINS[name].call
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "arguments", "content"),
     [
         ("local_shell", {"command": "ls -l"}, {"type": "exec", "command": ["bash", "-lc", "ls -l"], "env": {}}),
@@ -358,7 +359,7 @@ def test_what_models_make_of_it_is_put_right(name, arguments, content):
     assert item[BUILTINS[name].content] == content
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "arguments"),
     [
         ("local_shell", {"command": []}),
@@ -379,7 +380,7 @@ def test_a_call_that_no_built_in_tool_could_run_is_told_as_a_function_call(name,
     assert whole["output"] == [item]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_row("name", NAMES)
 def test_a_cut_call_is_never_an_item_to_run(name):
     story = called(name, ['{"commands":["rm -r'])
     (item,) = story.last["output"]
@@ -406,7 +407,7 @@ def upstream(*frames):
     return collect(events)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_row("name", NAMES)
 def test_an_upstreams_item_is_a_call(name):
     item = ITEMS[name]
     begun = item | {"status": "in_progress"}
@@ -445,7 +446,7 @@ def test_an_item_that_was_only_announced_says_nothing():
     assert message.content == ()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_row("name", NAMES)
 def test_an_item_is_told_again_to_a_client_of_this_api(name):
     message = upstream(
         {"type": "response.output_item.done", "output_index": 0, "item": ITEMS[name]}
@@ -455,7 +456,7 @@ def test_an_item_is_told_again_to_a_client_of_this_api(name):
     assert item["call_id"] == "c1"
 
 
-@pytest.mark.parametrize("description", [None, "", 5, ["text"]])
+@every_row("description", [None, "", 5, ["text"]])
 def test_a_description_that_is_no_text_is_replaced_by_the_usual_one(description):
     usual = decode_builtin({"type": "apply_patch"})
     given = decode_builtin({"type": "apply_patch", "description": description})

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.openai_responses.decode_request import decode_request
 from toolbridge.core.errors import MalformedRequest
@@ -36,7 +37,7 @@ def test_the_path_may_say_model_and_stream():
     assert (asked.model, asked.stream) == ("other", True)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("fields", "where"),
     [
         ({"model": None}, "model"),
@@ -99,7 +100,7 @@ def test_a_namespace_is_laid_flat():
 
 
 @pytest.mark.req("CL-02")
-@pytest.mark.parametrize(
+@every_row(
     ("raw", "name"),
     [
         ({"type": "file_search", "vector_store_ids": ["vs_1"]}, "file_search"),
@@ -113,7 +114,7 @@ def test_a_tool_that_the_api_runs_is_kept_as_it_is(raw, name):
     assert decode(tools=[raw]).tools == (Tool(name, origin=ORIGIN, hosted=raw),)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("choice", "wanted"),
     [
         (None, ToolChoice()),
@@ -142,7 +143,7 @@ def test_parallel_calls_are_part_of_the_choice():
 # ── settings ──
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("reasoning", "think", "rest"),
     [
         (None, Think(), {}),
@@ -161,7 +162,7 @@ def test_how_to_think_is_read(reasoning, think, rest):
     assert asked.extra == ({"reasoning": rest} if rest else {})
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "output", "rest"),
     [
         ({"format": {"type": "text"}, "verbosity": "low"}, None, {"verbosity": "low"}),

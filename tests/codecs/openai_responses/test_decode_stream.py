@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from tests import strategies
 from tests.codecs.openai_responses import recordings
 from tests.properties import grammar
+from tests.tables import every_row
 
 from toolbridge.codecs.openai_responses.decode_stream import StreamDecoder
 from toolbridge.core import events as ev
@@ -74,7 +75,7 @@ HELLO = Text("Hello", opaque=(Opaque(ORIGIN, "item", "msg_1"),))
 # ── real servers ──
 
 
-@pytest.mark.parametrize("recording", recordings.ANSWERS, ids=lambda recording: recording.name)
+@every_row("recording", recordings.ANSWERS, ids=lambda recording: recording.name)
 def test_a_recorded_answer_is_read_whole(recording):
     events = decode(recording.body)
     if recording.name.endswith("killed"):
@@ -127,7 +128,7 @@ def test_text_comes_as_it_is_written():
     assert collect(events).content == (HELLO,)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "frames",
     [
         [done(message("Hello")), COMPLETED],
@@ -216,7 +217,7 @@ def test_a_call_begins_with_its_item_and_ends_with_it():
 
 
 @pytest.mark.req("ZG-15")
-@pytest.mark.parametrize(
+@every_row(
     "frames",
     [
         [added(call()), event("function_call_arguments.done", arguments='{"a":1}'), COMPLETED],
@@ -438,7 +439,7 @@ def test_an_item_of_another_type_is_kept_whole():
     assert said.content == (Foreign(ORIGIN, "brand_new_call", search),)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "frame",
     [
         {"type": "response.web_search_call.searching", "output_index": "?"},
@@ -472,7 +473,7 @@ def test_usage_counts_everything_once():
     assert message_of(end=completed(usage=usage)).usage == Usage(10, 9, 60, 30, 10, 4)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("reason", "stop"),
     [
         ("max_output_tokens", "length"),
@@ -487,7 +488,7 @@ def test_an_incomplete_answer_says_why(reason, stop):
 
 
 @pytest.mark.req("CL-05")
-@pytest.mark.parametrize(
+@every_row(
     ("end", "kind"),
     [
         ({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "x"}}}, "rejected"),
@@ -533,7 +534,7 @@ def test_a_whole_body_is_a_stream_that_came_at_once():
     assert said.stop == "tool_use"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("data", "kind"),
     [
         (

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.openai_responses.decode_request import decode_request
 from toolbridge.core.errors import MalformedRequest
@@ -98,7 +99,7 @@ def test_outputs_and_the_message_behind_them_are_one_turn():
     assert [type(part) for part in found[2].content] == [Result, Result, Text]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("item", "where"),
     [
         ({"role": "tool", "content": "x"}, "input.0.role"),
@@ -151,7 +152,7 @@ def test_a_call_with_free_text_has_one_argument():
     assert call.arguments == {"input": "*** Begin"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("output", "content", "is_error"),
     [
         ("found", (Text("found"),), False),
@@ -188,7 +189,7 @@ def test_a_thought_keeps_its_seal_and_its_parts():
 
 
 @pytest.mark.req("CL-02")
-@pytest.mark.parametrize(
+@every_row(
     ("raw", "role"),
     [
         ({"type": "local_shell_call", "call_id": "x", "action": {}}, "assistant"),
@@ -213,7 +214,7 @@ def test_a_reference_needs_no_type():
 # ── content ──
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("raw", "part"),
     [
         ({"type": "input_text", "text": "a"}, Text("a")),

@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.codecs.openai_responses.encode_request import encode_request
@@ -71,8 +72,8 @@ def test_the_session_is_the_key_of_the_cache(retention, key):
 
 
 @pytest.mark.req("ZG-29", "ZG-30")
-@pytest.mark.parametrize("openai", [True, False])
-@pytest.mark.parametrize("retention", ["none", "short", "long"])
+@every_row("openai", [True, False])
+@every_row("retention", ["none", "short", "long"])
 def test_only_openai_keeps_a_prefix_for_a_day_and_only_when_asked(openai, retention):
     wanted = "24h" if openai and retention == "long" else None
     by_place = body({"openai": openai, "cache_retention": retention})
@@ -111,7 +112,7 @@ def test_a_model_that_only_reasons_takes_no_sampling():
     assert [loss.what for loss in sent.losses] == ["sampling.temperature"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("think", "reasoning", "losses"),
     [
         (Think(), None, []),
@@ -200,7 +201,7 @@ def test_the_configuration_has_the_last_word():
     assert encode(target=Target(options={"store": True})).body["store"] is True
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("fields", "said"),
     [
         ({"output": OutputFormat()}, True),
@@ -217,7 +218,7 @@ def test_json_is_asked_for_in_the_input_where_nobody_did(fields, said):
     assert (first == asked) is said
 
 
-@pytest.mark.parametrize("name", ["openai_chat", "openai_responses", "gemini", "ollama"])
+@every_row("name", ["openai_chat", "openai_responses", "gemini", "ollama"])
 def test_who_the_user_is_changes_no_answer(name):
     asked = Request("m", (Turn("user", (Text("hi"),)),), user="u" * 99)
     (loss,) = codecs.load(name).encode_request(asked, Target()).losses

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties import grammar
 from tests.strategies import answers
+from tests.tables import every_row
 
 from toolbridge.codecs.openai_responses import CODEC
 from toolbridge.codecs.openai_responses.decode_stream import StreamDecoder
@@ -368,7 +369,7 @@ def test_the_counts_are_those_of_the_upstream_or_our_estimate():
     assert Story(AnswerContext(estimate=12)).finish().last["usage"]["input_tokens"] == 12
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("stop", "status", "reason"),
     [
         ("end", "completed", None),
@@ -401,7 +402,7 @@ def test_a_whole_answer_is_the_last_event_of_its_stream():
 
 
 @pytest.mark.req("CL-05")
-@pytest.mark.parametrize(
+@every_row(
     ("kind", "code"),
     [
         ("overloaded", "server_is_overloaded"),

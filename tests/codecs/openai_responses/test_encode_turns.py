@@ -175,7 +175,7 @@ def test_a_tool_with_free_text_is_called_with_it():
     assert plain[0]["arguments"] == '{"input":"x"}'
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("call", "text"),
     [
         (Call("c", "patch", {"input": "x"}), "x"),
@@ -199,7 +199,7 @@ def test_a_call_of_a_namespaced_tool_names_its_namespace():
     assert "namespace" not in flat
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("content", "output"),
     [
         ((), "Error: "),
@@ -235,7 +235,7 @@ def test_results_stand_before_the_message():
 # ── media ──
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("part", "raw"),
     [
         (PNG, {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,aGk="}),

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.codecs.openai_responses.decode_hosted import decode_hosted
@@ -144,7 +145,7 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("api", ["anthropic", "openai_chat", "gemini", "ollama"])
+@every_row("api", ["anthropic", "openai_chat", "gemini", "ollama"])
 def test_another_model_reads_a_file_search_as_text(api):
     body = {"model": "m", "input": [FILES, {"role": "user", "content": "and?"}]}
     asked = decode_request(json.dumps(body).encode())

@@ -2,13 +2,14 @@ import json
 
 import pytest
 from tests.codecs.openai_responses import recordings
+from tests.tables import every_row
 
 from toolbridge.codecs.openai_responses.rejections import decode_rejection, encode_rejection
 from toolbridge.core.messages import Problem
 
 
 @pytest.mark.req("CL-09")
-@pytest.mark.parametrize(
+@every_row(
     ("status", "error", "kind"),
     [
         (400, {"code": "context_length_exceeded", "message": "exceeds the context window of this model"}, "context_overflow"),
@@ -40,7 +41,7 @@ def test_a_rejection_that_is_a_page_is_read():
 
 
 @pytest.mark.req("CL-09")
-@pytest.mark.parametrize(
+@every_row(
     ("problem", "status", "type", "code", "headers"),
     [
         (Problem("overloaded", "busy"), 503, "server_error", "server_is_overloaded", {"retry-after": "5"}),

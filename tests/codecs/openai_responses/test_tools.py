@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.codecs.openai_responses.decode_request import decode_request
 from toolbridge.codecs.openai_responses.encode_request import encode_request
@@ -47,7 +48,7 @@ CUSTOM = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@every_row(
     "tool",
     [
         FUNCTION,
@@ -93,7 +94,7 @@ def test_a_deferred_tool_is_offered_once_it_is_found():
     assert [offer["name"] for offer in offers(hidden, LOOK, turns=turns)] == ["look", "hidden"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     "choice",
     [
         "none",
@@ -135,7 +136,7 @@ def test_calls_one_at_a_time_are_asked_for():
     assert sent["parallel_tool_calls"] is False
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "namespace", "inner"),
     [("crm__find", "crm", "find"), ("find", "crm", ""), ("__find", "", ""), ("crm__find", "", "")],
 )

@@ -1,6 +1,7 @@
 """A town that is always the same."""
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.demo.restaurant.clock import ClockTime
 from toolbridge.demo.restaurant.places import PLACES_SEARCH, town
@@ -51,7 +52,7 @@ async def test_wrong_arguments_are_said(wrong):
     assert outcome.code == "invalid_arguments"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("place", "minute", "day", "expected"),
     [
         ("pl_003", 15 * 60 + 59, "", False),

@@ -190,7 +190,9 @@ async def test_a_call_that_hangs_ends_in_time_and_is_cancelled_at_the_server():
     ]
 
 
-async def test_nothing_waits_longer_than_a_call_for_a_server_that_hangs_after_a_restart():
+async def test_nothing_waits_longer_than_a_call_for_a_server_that_hangs_after_a_restart(
+    monkeypatch,
+):
     async with started(timeout=0.3, start_timeout=600.0) as servers:
         await servers.tools("one")
         await servers.call("one", "crash", {})
@@ -199,6 +201,7 @@ async def test_nothing_waits_longer_than_a_call_for_a_server_that_hangs_after_a_
         async with asyncio.timeout(60):  # less than `start_timeout`
             listed = await servers.tools("one")
             found = await servers.call("one", "echo", {})
+        monkeypatch.setattr(stdio, "GRACE", 0.1)  # a server that hangs does not end by itself
     assert [tool.name for tool in listed.tools][:3] == ["echo", "crash", "hang"]
     assert "did not finish 'echo' within 0.3 s" in found.text
 
@@ -210,6 +213,7 @@ async def test_a_list_that_is_read_again_has_the_limit_of_a_call(monkeypatch):
         monkeypatch.setattr(server, "LISTED", 0.0)
         async with asyncio.timeout(60):
             found = await servers.tools("one")
+        monkeypatch.setattr(stdio, "GRACE", 0.1)  # a server that hangs does not end by itself
     assert found.code == "execution_time_exceeded"
     assert "did not list its tools within 0.3 s" in found.text
 
@@ -231,7 +235,8 @@ async def test_a_caller_that_leaves_cancels_the_call_at_the_server():
     assert task.cancelled()
 
 
-async def test_a_server_that_is_silent_at_the_start_ends_in_time():
+async def test_a_server_that_is_silent_at_the_start_ends_in_time(monkeypatch):
+    monkeypatch.setattr(stdio, "GRACE", 0.1)  # a server that hangs does not end by itself
     async with started("--silent", start_timeout=0.5) as servers:
         found = await servers.tools("one")
     assert found.code == "execution_time_exceeded"

@@ -1,6 +1,7 @@
 """Web fetch: which addresses are reached, what the limits are, and what a model gets."""
 
 import asyncio
+import functools
 import gzip
 import socket
 import zlib
@@ -359,6 +360,7 @@ async def test_a_page_of_exactly_the_size_is_whole(most, cut):
     assert found.text.startswith("0123456789"[:most])
 
 
+@functools.cache
 def bomb():
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     zeros = b"a" * (1 << 20)

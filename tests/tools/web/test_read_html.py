@@ -167,7 +167,7 @@ def test_no_page_raises(page):
     read_html(page, URL)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "line"),
     [
         ("<b>a</b>\n b", "a b"),

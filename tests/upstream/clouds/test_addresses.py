@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.tables import every_row
 
 from toolbridge.config import ProviderConfig
 from toolbridge.core.errors import ConfigError, Unsupported
@@ -22,7 +23,7 @@ from toolbridge.upstream.http_request import HttpRequest
 OLD = "old"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("model", "new"),
     [
         ("anthropic.claude-v2:1", False),
@@ -53,7 +54,7 @@ def test_names():
     assert without_profile("usual.x") == "usual.x"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("region", "profile"),
     [
         ("us-east-1", "us.m"), ("us-gov-west-1", "us-gov.m"), ("eu-central-1", "eu.m"),

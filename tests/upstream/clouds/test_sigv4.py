@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.clouds import ACCESS, SECRET, fault
 from tests.peers import Heard
+from tests.tables import every_row
 
 from toolbridge.upstream.clouds.sigv4 import AwsKeys, Scope, sign
 from toolbridge.wire.url_path import quote_segment
@@ -23,7 +24,7 @@ KEYS = AwsKeys(ACCESS, SECRET)
 HEADERS = {"Content-Type": "application/json"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("url", "service", "session", "signature"),
     [
         (f"{RUNTIME}{MODEL}:0/invoke", "bedrock", "", "84ac82431f74b55073e0d6a15abca6d6f6ac59ee973a803707d40b84107bf92f"),
