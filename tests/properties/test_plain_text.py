@@ -13,7 +13,6 @@ from toolbridge.codecs.ollama import decode_stream as ollama
 from toolbridge.codecs.ollama import shapes as ollama_shapes
 from toolbridge.codecs.openai_chat import decode_stream as openai_chat
 from toolbridge.codecs.openai_chat import shapes as chat_shapes
-from toolbridge.core.draft import Draft
 from toolbridge.core.ids import Ids
 
 MODULES = {"ollama": ollama, "openai_chat": openai_chat}
@@ -278,16 +277,22 @@ def test_the_law_knows_every_field_that_is_read():
 
 @pytest.mark.parametrize("api", MODULES)
 def test_plain_text_takes_the_shortcut(api, monkeypatch):
+    class Counted:
+        def decode(self, line, kept=MODULES[api]._text_chunks):
+            found.append(line)
+            return kept.decode(line)
+
     found = []
-    monkeypatch.setattr(
-        Draft, "text_pieces", lambda self, texts: found.extend(texts) or next(map(self.text, texts))
-    )
+    monkeypatch.setattr(MODULES[api], "_text_chunks", Counted())
     chat = {"index": 0, "delta": {"content": "a"}, "finish_reason": None, "logprobs": None}
     record = {"ollama": {"message": {"role": "assistant", "content": "a"}, "done": False}}.get(
         api, {"id": "c", "object": "chat.completion.chunk", "choices": [chat], "usage": None}
     )
-    decoded(api, framed(api, [record, record, record]))
-    assert found == ["a", "a"]
+    pieces = framed(api, [record, record, record])
+    decoded(api, pieces)
+    assert len(found) == 2
+    decoded(api, [b"".join(pieces)])
+    assert len(found) == 4
 
 
 QUESTION = {

@@ -1,5 +1,7 @@
+from contextlib import suppress
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.strategies import cuts
 from tests.tables import every_row
@@ -79,3 +81,21 @@ def test_what_is_closed_holds_nothing_back():
     assert reader.feed(b"a") == []
     assert reader.close() == [b"a"]
     assert reader.close() == []
+
+
+_lines = st.lists(st.sampled_from([b"{}", b'{"a":1}', b"\n", b"\r", b" ", b"x" * 30]), max_size=4)
+
+
+@given(before=_lines.map(b"".join), piece=_lines.map(b"".join) | st.just(b"{}\n"))
+@example(before=b"{}\n" + b"x" * 30 + b"\n", piece=b"{}\n")
+def test_an_only_line_is_what_is_read(before, piece):
+    reader, asked = LineReader(max_line=24), LineReader(max_line=24)
+    for one in (reader, asked):
+        with suppress(BrokenWire):
+            one.feed(before)
+    found = asked.only_line(piece)
+    try:
+        read_whole = reader.feed(piece)
+    except BrokenWire:
+        read_whole = []
+    assert not found or read_whole == [found]

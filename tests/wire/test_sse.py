@@ -1,5 +1,7 @@
+from contextlib import suppress
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.strategies import cuts
 from tests.tables import every_row
@@ -152,3 +154,21 @@ def test_what_is_closed_holds_nothing_back():
 @pytest.mark.parametrize(("data", "event"), [(b'{"a":1}', b""), (b'{"a":1}', b"ping")])
 def test_a_written_frame_reads_back(data, event):
     assert read([write_event(data, event)]) == [SseEvent(data, event.decode())]
+
+
+@given(
+    before=_soup, piece=_soup | st.sampled_from([b"data: a\n\n", b"data: a\r\n\n", b"data: \n\n"])
+)
+@example(before=b"data: z\n\n", piece=b"data: a\rdata: b\n\n")
+@example(before=b"data: z\n\ndata: " + b"x" * 50 + b"\n\n", piece=b"data: a\n\n")
+def test_the_data_of_an_only_event_is_what_is_read(before, piece):
+    reader, asked = SseReader(max_event=40), SseReader(max_event=40)
+    for one in (reader, asked):
+        with suppress(BrokenWire):
+            one.feed(before)
+    found = asked.only_data(piece)
+    try:
+        read_whole = reader.feed(piece)
+    except BrokenWire:
+        read_whole = []
+    assert not found or read_whole == [SseEvent(found)]

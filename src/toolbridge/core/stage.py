@@ -47,24 +47,18 @@ class StageChain(Generic[A]):
 
     def __init__(self, stages: Sequence[Stage[A, A]] = ()) -> None:
         self._stages = tuple(stages)
-        self._batches: list[Callable[[list[A]], list[A]] | None] = [
-            getattr(stage, "feed_all", None) for stage in stages
+        self.feeds: list[Callable[[list[A]], list[A]]] = [
+            getattr(stage, "feed_all", None) or _one_by_one(stage) for stage in stages
         ]
-        """The `feed_all` of each stage that has one: it does less for each piece of a delivery."""
+        """The `feed_all` of each stage: one that has its own does less for each piece of a delivery."""
 
     def feed(self, piece: A, /) -> list[A]:
         return self.feed_all([piece])
 
     def feed_all(self, pieces: list[A]) -> list[A]:
         """Feed pieces in their order; return the outputs that they complete."""
-        for stage, feed_all in zip(self._stages, self._batches, strict=True):
-            if feed_all is not None:
-                pieces = feed_all(pieces)
-                continue
-            written: list[A] = []
-            for piece in pieces:
-                written += stage.feed(piece)
-            pieces = written
+        for feed_all in self.feeds:
+            pieces = feed_all(pieces)
         return pieces
 
     def close(self) -> list[A]:
@@ -75,6 +69,18 @@ class StageChain(Generic[A]):
                 written += stage.feed(piece)
             rest = written + stage.close()
         return rest
+
+
+def _one_by_one(stage: Stage[A, A]) -> Callable[[list[A]], list[A]]:
+    """Return the `feed_all` of a stage without one."""
+
+    def feed_all(pieces: list[A]) -> list[A]:
+        written: list[A] = []
+        for piece in pieces:
+            written += stage.feed(piece)
+        return written
+
+    return feed_all
 
 
 class Identity(Generic[A]):

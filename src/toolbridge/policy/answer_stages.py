@@ -44,7 +44,8 @@ class AnswerStages:
     def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
         """Feed the events of one delivery; return the events that they complete."""
         if self.gate is None:
-            events = self._chain.feed_all(events)
+            for feed_all in self._chain.feeds:
+                events = feed_all(events)
         elif not self.gate.open:
             events = self.gate.feed_all(events)
         if self._scanner is not None:

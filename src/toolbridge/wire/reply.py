@@ -29,7 +29,8 @@ class ReplyReader:
     def __init__(self, *, arrays: bool = False) -> None:
         self._arrays = arrays
         self._begun = False
-        self._sse = SseReader()
+        self.sse = SseReader()
+        """Reads the events, if the reply is a stream of them."""
         self._array: ArrayReader | None = None
         self._body: list[bytes] | None = None
         """The pieces of a reply that is one JSON object."""
@@ -46,7 +47,7 @@ class ReplyReader:
             return []
         if self._array is not None:
             return [SseEvent(element) for element in self._array.feed(piece)]
-        events: list[SseEvent | WholeBody] = self._sse.feed(piece)  # type: ignore[assignment]
+        events: list[SseEvent | WholeBody] = self.sse.feed(piece)  # type: ignore[assignment]
         return events
 
     def close(self) -> list[SseEvent | WholeBody]:
@@ -55,7 +56,7 @@ class ReplyReader:
             return [WholeBody(b"".join(self._body))]
         if self._array is not None:
             return [SseEvent(element, whole=False) for element in self._array.close()]
-        return [*self._sse.close()]
+        return [*self.sse.close()]
 
     def _begin(self, piece: bytes) -> None:
         self._begun = True

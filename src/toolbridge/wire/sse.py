@@ -43,17 +43,6 @@ class SseReader:
     def feed(self, piece: bytes, /) -> list[SseEvent]:
         if self._broken:
             raise self._broken
-        end = len(piece) - 2
-        if (  # nearly every piece is one event, and no other is open
-            piece.find(b"\n") == end
-            and piece[end:] == _END
-            and piece[:6] == b"data: "
-            and not (self._first or self._line or self._size or self._event or self._id)
-            and not self._after_cr
-            and end < self._max_event
-            and b"\r" not in piece
-        ):
-            return [SseEvent(piece[6:end])]
         if self._after_cr and piece:
             # the second half of a CRLF cut by the network
             piece = piece[1:] if piece.startswith(b"\n") else piece
@@ -65,9 +54,9 @@ class SseReader:
         if lines and self._line:
             self._line.append(lines[0])
             lines[0] = self._whole_line()
-        events = self._take_regular(lines)
+        events: list[SseEvent] = []
         try:
-            self._take_all(lines[2 * len(events) :] if events else lines, events)
+            self._take_all(lines, events)
             if rest:
                 self._hold(rest)
         except BrokenWire as error:
@@ -76,6 +65,24 @@ class SseReader:
             if not events:
                 raise
         return events
+
+    def only_data(self, piece: bytes) -> bytes:
+        """Return the data of the only event that `feed` returns for a piece of one line; else b"".
+
+        Nearly every piece of most APIs is such an event. A decoder that asks for it first does less.
+        """
+        end = len(piece) - 2
+        if (
+            piece.find(b"\n") == end
+            and piece[end:] == _END
+            and piece[:6] == b"data: "
+            and not (self._first or self._line or self._size or self._event or self._id)
+            and not (self._after_cr or self._broken)
+            and end < self._max_event
+            and b"\r" not in piece
+        ):
+            return piece[6:end]
+        return b""
 
     def close(self) -> list[SseEvent]:
         if self._broken:
@@ -88,23 +95,20 @@ class SseReader:
             self._data = []
         return events
 
-    def _take_regular(self, lines: list[bytes]) -> list[SseEvent]:
-        """Return the events of lines that are a `data:` line and an empty one in turn, else none.
-
-        Nearly every delivery of several events has such lines, and a line without its pair at most.
-        """
-        if self._first or self._event or self._id or self._size or len(lines) < 2:
-            return []
-        if any(lines[1::2]):
-            return []
-        found = [
-            SseEvent(line[6:])
-            for line in lines[: len(lines) & ~1 : 2]
-            if line[:6] == b"data: " and len(line) <= self._max_event
-        ]
-        return found if len(found) == len(lines) // 2 else []
-
     def _take_all(self, lines: list[bytes], events: list[SseEvent]) -> None:
+        if not (self._first or self._event or self._id or self._size or any(lines[1::2])):
+            # Nearly every delivery of several events: a `data:` line and an empty one in turn.
+            whole = len(lines) & ~1
+            longest = self._max_event
+            events += [
+                SseEvent(line[6:])
+                for line in lines[:whole:2]
+                if line[:6] == b"data: " and len(line) <= longest
+            ]
+            if len(events) == whole // 2:
+                lines = lines[whole:]
+            else:
+                events.clear()
         for line in lines:
             if line.startswith(b"data: ") and not self._first:  # nearly every line
                 if self._size + len(line) > self._max_event:

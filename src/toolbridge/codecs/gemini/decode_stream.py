@@ -53,8 +53,9 @@ class StreamDecoder:
         self._reply = ReplyReader(arrays=True)
 
     def feed(self, piece: bytes, /) -> list[Event]:
+        data = self._reply.sse.only_data(piece)
         try:
-            return self._read(self._reply.feed(piece))
+            return self._read([SseEvent(data)] if data else self._reply.feed(piece))
         except BrokenWire as error:
             return self._answer.fail(error.problem)
 

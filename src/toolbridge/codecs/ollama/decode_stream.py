@@ -29,6 +29,7 @@ _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _objects = msgspec.json.Decoder(JsonObject)
 _KEYED_ERROR = b'{"error parsing tool call":'
 """Ollama 0.11 (ollama#11704): the error's text is the key of the line."""
+_KEYED = _KEYED_ERROR[:8]
 _NO_USAGE = Usage()
 _CALL = "call"
 """The key of every call in the draft: calls come whole, one after the other."""
@@ -46,14 +47,27 @@ class StreamDecoder:
     def feed(self, piece: bytes, /) -> list[Event]:
         if self._draft.ended:
             return []
+        line = self._lines.only_line(piece)  # nearly every piece, and nearly always text
+        if line and self._in_text and line[:8] != _KEYED:
+            try:
+                chunk = _text_chunks.decode(line)
+                if not chunk.done:
+                    return self._draft.text(chunk.message.content)
+            except _UNDECODABLE:
+                self._in_text = False
+        if line:
+            return self._decode(line)
         try:
             lines = self._lines.feed(piece)
         except BrokenWire as error:
             return self._draft.fail(error.problem)
+        return self._decode_all(lines)
+
+    def _decode_all(self, lines: list[bytes]) -> list[Event]:
         events: list[Event] = []
         texts: list[str] = []
         for line in lines:
-            if self._in_text and line[:8] != _KEYED_ERROR[:8]:
+            if self._in_text and line[:8] != _KEYED:
                 try:
                     chunk = _text_chunks.decode(line)
                 except _UNDECODABLE:

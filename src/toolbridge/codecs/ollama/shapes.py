@@ -94,7 +94,7 @@ class Chunk(msgspec.Struct):
     """Text; sometimes the JSON of the runner, as text or as an object."""
 
 
-class OnlyText(msgspec.Struct):
+class OnlyText(msgspec.Struct, gc=False):
     """A message that has text and nothing else that is read."""
 
     content: str
@@ -106,7 +106,7 @@ class OnlyText(msgspec.Struct):
     tool_call_id: str | None = None
 
 
-class TextChunk(msgspec.Struct):
+class TextChunk(msgspec.Struct, gc=False):
     """A line that has text and nothing else that is read, as nearly every line of `/api/chat`.
 
     It lists the fields of `Chunk`, so that it decodes only what `Chunk` decodes.

@@ -57,6 +57,14 @@ class StreamDecoder:
         answer = self._answer
         if answer.draft.ended:
             return []
+        data = self._reply.sse.only_data(piece)  # nearly every piece, and nearly always text
+        if data and answer.in_text:
+            try:
+                return answer.draft.text(_text_chunks.decode(data).choices[0].delta.content)
+            except _UNDECODABLE:
+                answer.in_text = False
+        if data:
+            return answer.read_record(SseEvent(data))
         try:
             records = self._reply.feed(piece)
         except BrokenWire as error:
@@ -93,7 +101,7 @@ class _Answer:
         """True if the text is the transcript of the audio."""
         self._streamed: set[str] = set()
         """The kinds of block that arrived in deltas."""
-        self._in_text = False
+        self.in_text = False
         """True after a delta of text: the next one mostly has text as well, and nothing else."""
 
     @property
@@ -108,22 +116,22 @@ class _Answer:
         events: list[Event] = []
         texts: list[str] = []
         for record in records:
-            if self._in_text and isinstance(record, SseEvent) and not record.event:
+            if self.in_text and isinstance(record, SseEvent) and not record.event:
                 try:
                     texts.append(_text_chunks.decode(record.data).choices[0].delta.content)
                     continue
                 except _UNDECODABLE:
-                    self._in_text = False
+                    self.in_text = False
             if texts:
                 events += self.draft.text_pieces(texts)
                 texts = []
             if not self.draft.ended:
-                events += self._read_record(record)
+                events += self.read_record(record)
         if texts:
             events += self.draft.text_pieces(texts)
         return events
 
-    def _read_record(self, record: SseEvent | WholeBody) -> list[Event]:
+    def read_record(self, record: SseEvent | WholeBody) -> list[Event]:
         if isinstance(record, WholeBody):
             return self._read_whole(record.data)
         if record.data[:1] != b"{" and record.data.strip() == b"[DONE]":
@@ -261,7 +269,7 @@ class _Answer:
 
     def _call(self, piece: shapes.ToolCall) -> list[Event]:
         self._streamed.add("call")
-        self._in_text = False  # the next text settles the calls before it
+        self.in_text = False  # the next text settles the calls before it
         return self._calls.feed(piece)
 
     def _cite(self, annotations: list[AnyObject]) -> list[Event]:
@@ -276,7 +284,7 @@ class _Answer:
         if not text:
             return []
         self._streamed.add("text")
-        self._in_text = True
+        self.in_text = True
         return self._calls.settle() + self.draft.text(text)
 
     def _audio_piece(self, piece: shapes.AudioPiece) -> list[Event]:

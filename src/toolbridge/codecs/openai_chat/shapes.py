@@ -303,7 +303,7 @@ class Chunk(msgspec.Struct):
     """The provider that served the request (OpenRouter)."""
 
 
-class OnlyText(msgspec.Struct):
+class OnlyText(msgspec.Struct, gc=False):
     """A delta that has text and nothing else that is read."""
 
     content: str
@@ -319,7 +319,7 @@ class OnlyText(msgspec.Struct):
     audio: None = None
 
 
-class TextChoice(msgspec.Struct):
+class TextChoice(msgspec.Struct, gc=False):
     """The choice of a `TextChunk`."""
 
     delta: OnlyText
@@ -333,7 +333,7 @@ class TextChoice(msgspec.Struct):
     error: None = None
 
 
-class TextChunk(msgspec.Struct):
+class TextChunk(msgspec.Struct, gc=False):
     """A chunk that has text and nothing else that is read, as nearly every chunk of a stream.
 
     It lists the fields of `Chunk`, so that it decodes only what `Chunk` decodes.
