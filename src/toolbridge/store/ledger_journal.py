@@ -33,6 +33,7 @@ FOLDER = "journal"
 INTERRUPTED = "interrupted"
 """The `error` of a request whose process was killed."""
 _ENDING = ".journal"
+_SET_ASIDE = "refused.jsonl"
 _COMPACT = 256 * 1024
 """Bytes from which on lines of written rows are removed from the file."""
 _SPARSE = 4
@@ -228,6 +229,23 @@ def dead_journals(folder: Path) -> Iterator[list[DeadJournal]]:
 def has_journals(folder: Path) -> bool:
     """Return whether any process has a journal here."""
     return any(folder.glob(f"*{_ENDING}"))
+
+
+def set_aside(folder: Path | None, row: LedgerRow, why: str) -> None:
+    """Report a row that the ledger cannot hold, and append it to a file that no process reads."""
+    text = f"the ledger cannot hold the row {row.id}: {why}"
+    if folder is not None:
+        path = folder / _SET_ASIDE
+        with suppress(OSError):
+            private_files.make_folder(folder)
+            file = private_files.open_to_append(path)
+            try:
+                if os.fstat(file).st_size < _MOST_BYTES:
+                    os.write(file, _encode(row) + b"\n")
+                    text += f"; it is in {path}"
+            finally:
+                os.close(file)
+    notice(text)
 
 
 def _ended(path: Path) -> Iterator[list[LedgerRow]]:

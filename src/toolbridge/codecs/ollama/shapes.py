@@ -4,11 +4,14 @@ The names are those of Ollama's api/types.go. Only the fields that the codec rea
 server ignores unknown ones too.
 """
 
+from typing import Annotated
+
 import msgspec
 
 from toolbridge.core.answer_losses import AnswerFeatures
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import StopReason
+from toolbridge.core.usage import TokenLimit
 
 ORIGIN = "ollama"
 SHOWS = AnswerFeatures(ORIGIN, foreign=False, links=False, explanations=False)
@@ -112,7 +115,7 @@ class Options(msgspec.Struct):
     Ollama, api/types.go: the server reads every number as a float first, so `128.0` is a valid count.
     """
 
-    num_predict: int | float | None = None
+    num_predict: TokenLimit | Annotated[float, msgspec.Meta(le=2**63)] | None = None
     stop: list[str] | str | None = None
     temperature: float | None = None
     top_p: float | None = None
