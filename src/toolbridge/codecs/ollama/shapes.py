@@ -92,6 +92,10 @@ class Chunk(msgspec.Struct):
     done_reason: str | None = None
     prompt_eval_count: float | None = None
     eval_count: float | None = None
+    total_duration: float | None = None
+    load_duration: float | None = None
+    prompt_eval_duration: float | None = None
+    eval_duration: float | None = None
     logprobs: Json = None
     error: Json = None
     """Text; sometimes the JSON of the runner, as text or as an object."""
