@@ -122,6 +122,10 @@ def _read_values(
     loaded = _convert(values, Config, shown)
     check_servers(loaded.store, loaded.ledger, shown, env)
     _check_server_tools(loaded.server_tools, shown)
+    if loaded.tls.key and not loaded.tls.cert:
+        raise ConfigError(
+            f"{shown}: tls.key: there is no `tls.cert`, so no port with TLS is opened"
+        )
     if not source.may_spend:
         _check_spending(loaded, shown)
     return msgspec.structs.replace(loaded, map=follow_map(loaded.map, shown, source.content))
