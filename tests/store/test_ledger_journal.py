@@ -307,6 +307,17 @@ def test_a_folder_that_cannot_be_made_is_reported_once(tmp_path, capsys):
     assert capsys.readouterr().err.count("memory only") == 1
 
 
+def test_rows_without_a_file_to_wait_in_are_reported_as_not_written(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    ledger = AwayLedger(tmp_path / "l")
+    writer = LedgerWriter(lambda: ledger, 10_000_000, folder=tmp_path / "file" / "journal")
+    writer.add(LedgerRow("a", 1.0), later=True)
+    writer.close()
+    written = capsys.readouterr().err
+    assert "1 rows of the ledger were not written" in written
+    assert "for a start" not in written
+
+
 def test_the_journal_masks_secrets(folder, tmp_path):
     from toolbridge.core.redaction import Redactor
 

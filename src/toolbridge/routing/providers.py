@@ -334,7 +334,7 @@ def _host(url: str) -> str:
 
 
 def _url_error(url: str, where: str) -> ConfigError:
-    """Return what is wrong with a missing `url`, or with one that is no URL."""
+    """Return the error for a missing or invalid `url`."""
     if not url:
         text = 'needs `url`, for example url = "http://127.0.0.1:8080"'
     elif "://" not in url and _is_url(f"http://{url}"):

@@ -73,6 +73,11 @@ class LedgerJournal:
         """Rows that only the file has, because the memory has no room for them."""
         self._broken = not _HAS_LOCKS
 
+    @property
+    def has_file(self) -> bool:
+        """Whether there is a file in which rows can wait."""
+        return self._file >= 0
+
     def note(self, line: JournalLine, *, leave: bool = False) -> bool:
         """Write a line; return whether the file has it. With `leave` it is not kept in memory."""
         data = _encode(line) + b"\n"

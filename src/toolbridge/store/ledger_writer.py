@@ -164,11 +164,12 @@ class LedgerWriter:
             self._thread.join(wait)
         waiting = len(self._rows)
         if self._journal is not None:
-            if waiting + self._journal.left:
-                count = waiting + self._journal.left
-                why = _why(self._trouble)
-                notice(f"{count} rows of the ledger wait in {self._journal.path} for a start{why}")
-            waiting = 0
+            self._journal.flush()
+            if self._journal.has_file:
+                if count := waiting + self._journal.left:
+                    place, why = self._journal.path, _why(self._trouble)
+                    notice(f"{count} rows of the ledger wait in {place} for a start{why}")
+                waiting = 0
             self._journal.close()
         if lost := waiting + self.dropped:
             notice(f"{lost} rows of the ledger were not written{_why(self._trouble)}")
