@@ -133,6 +133,8 @@ def _plain_text(chunk: shapes.Chunk) -> str:
         return ""
     if chunk.logprobs is not None or chunk.prompt_eval_count or chunk.eval_count:
         return ""
+    if chunk.total_duration:
+        return ""
     return "" if message.thinking or message.images or message.tool_calls else message.content
 
 
