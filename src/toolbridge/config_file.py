@@ -21,7 +21,7 @@ from toolbridge.config import (
     RatesConfig,
     StreamConfig,
 )
-from toolbridge.core.errors import ConfigError
+from toolbridge.core.errors import COMMAND_LINE, ConfigError
 from toolbridge.environment import empty_key_variable, models_from, settings_from, variables_from
 from toolbridge.map_settings import follow_map
 from toolbridge.policy.routing_rules import RoutingRule
@@ -107,7 +107,7 @@ def _read_values(
     values = {} if source.path is None else _parse(source.path, source.content)
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     model = given.pop("model", None)
-    _check_alone(given, "the command line")
+    _check_alone(given, COMMAND_LINE)
     set_by_variables = settings_from(env)
     for name, variable in variables_from(env).items():
         _check_alone({name: set_by_variables[name]}, variable)
@@ -122,6 +122,10 @@ def _read_values(
     loaded = _convert(values, Config, shown)
     check_servers(loaded.store, loaded.ledger, shown, env)
     _check_server_tools(loaded.server_tools, shown)
+    if loaded.tls.key and not loaded.tls.cert:
+        raise ConfigError(
+            f"{shown}: tls.key: there is no `tls.cert`, so no port with TLS is opened"
+        )
     if not source.may_spend:
         _check_spending(loaded, shown)
     return msgspec.structs.replace(loaded, map=follow_map(loaded.map, shown, source.content))
@@ -240,7 +244,7 @@ def _convert(values: object, shape: type[T], source: str, where: str = "") -> T:
         return msgspec.convert(values, shape)
     except msgspec.ValidationError as error:
         text = explain_setting(str(error), where, shape, _INNER, _TABLES)
-        raise ConfigError(f"{source}: {text}") from None
+        raise ConfigError(text, where=source) from None
 
 
 _INNER: dict[str, type[msgspec.Struct]] = {

@@ -310,6 +310,11 @@ def test_init_writes_a_file_that_doctor_likes(env, tmp_path):
         ('[providers.x]\napi = "smoke"\nurl = "http://x"', "no API is called 'smoke'"),
         ('[providers.x]\nurl = "http://x"', "needs `api`"),
         ('[providers.x]\napi = "anthropic"', "needs `url`"),
+        ('[providers.x]\napi = "anthropic"\nurl = "127.0.0.1:18400"', '`url` needs a scheme, for example url = "http://127.0.0.1:18400"'),
+        ('[providers.x]\napi = "anthropic"\nurl = "http://"', "`url` must be the URL of a server"),
+        ('[providers.deepseak]\nkey = "k"', "needs `api`, one of"),
+        ('[providers.deepseak]\nkey = "k"', "did you mean [providers.deepseek]?"),
+        ('[models."opnai/m"]\nwindow = 9', "did you mean 'openai'? A model"),
         ('[map]\ndefault = "ollama/m"\n[providers.ollama]\nkey = "$NOT_SET"', "$NOT_SET is not set"),
         ('[models.m]\ndialect = "hermes_jsn"', "models.m.dialect: there is no dialect 'hermes_jsn'; did you mean 'hermes_json'?"),
         ("[providers.groq.quirks]\nstroe = true", "providers.groq: quirks.stroe: there is no quirk 'stroe'; did you mean `store`?"),
@@ -319,7 +324,7 @@ def test_init_writes_a_file_that_doctor_likes(env, tmp_path):
         ('[models."opnai/m"]\nwindow = 9000', "models.opnai/m: there is no provider 'opnai'; did you mean 'openai'?"),
         ('[models."typo/x"]\nwindow = 9000\n[providers.mine]\napi = "ollama"\nurl = "http://127.0.0.1:1"', "there is no provider 'typo'; providers are mine, anthropic"),
         ('[map]\ndefault = "openai/m"', "openai needs a key, and $OPENAI_API_KEY is not set"),
-        ('[providers.x]\napi = "ollama"\nurl = "127.0.0.1:1"', "providers.x: needs `url`"),
+        ('[providers.x]\napi = "ollama"\nurl = "127.0.0.1:1"', "providers.x: `url` needs a scheme"),
         ('[providers.x]\napi = "ollama"\nurl = "http://127.0.0.1:1"', "there is no default model"),
     ],
 )  # fmt: skip
@@ -422,3 +427,21 @@ def test_claude_without_claude_code_says_how_to_get_it(env, tmp_path):
     done = run(env | {"PATH": str(tmp_path)}, "claude")
     assert done.returncode == 1
     assert b"npm install" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("usage", "--since", "7x"), "--since: must be a duration"),
+        (("runs", "-n", "-1"), "-n/--limit: must be at least 1"),
+        (("serve", "--workers", "0"), "the command line: workers: expected `int` >= 1"),
+        (("key", "create", "bob", "--tokens", "5/hour"), "--tokens: must be a number and a window"),
+        (("conform",), "give either the URL of a gateway or --self"),
+        (("conform", "http://127.0.0.1:1"), "--api: give the API of the client"),
+        (("serve", "--port", "x"), "invalid int value: 'x'"),
+    ],
+)
+def test_a_wrong_value_on_the_command_line_has_the_status_2(env, tmp_path, command, words):
+    done = run(env, *command, cwd=tmp_path)
+    assert words in done.stderr.decode()
+    assert done.returncode == 2

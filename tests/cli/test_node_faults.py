@@ -69,7 +69,7 @@ def test_a_file_without_a_node_provider_is_not_shown_as_the_source(clean, tmp_pa
 def test_a_wrong_flag_is_named_in_one_line(clean, capsys, given, text):
     for variable, value in LEAST.items():
         clean.setenv(variable, value)
-    assert main(["node", "serve", *given]) == 1
+    assert main(["node", "serve", *given]) == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith(f"toolbridge: {text}")
     assert "providers." not in last
@@ -79,9 +79,9 @@ def test_a_wrong_flag_is_named_in_one_line(clean, capsys, given, text):
 def test_a_number_that_is_too_large_is_called_so(clean, capsys, digits):
     for variable, value in LEAST.items():
         clean.setenv(variable, value)
-    assert main(["node", "serve", f"--deposit={'9' * digits}"]) == 1
+    assert main(["node", "serve", f"--deposit={'9' * digits}"]) == 2
     assert "toolbridge: --deposit is too large: " in capsys.readouterr().err
-    assert main(["node", "serve", f"--price={'9' * digits}"]) == 1
+    assert main(["node", "serve", f"--price={'9' * digits}"]) == 2
     assert "toolbridge: --price must be a whole number from 0 to " in capsys.readouterr().err
 
 
@@ -145,7 +145,7 @@ UNREACHABLE = {"CLAUDE_BRIDGE_RPC_URL": "http://127.0.0.1:1"}
 )  # fmt: skip
 async def test_a_wrong_argument_is_refused_before_the_chain_is_contacted(env, given, text):
     status, out, err = await run(env | LEAST | UNREACHABLE, "node", *given)
-    assert (status, out) == (1, "")
+    assert (status, out) == (2, "")
     assert err.startswith(f"toolbridge: {text}")
     assert len(err.splitlines()) == 1
 

@@ -120,7 +120,7 @@ class TestLimit:
     async def test_a_wrong_amount_is_said(self, env):
         async with money(env) as (env, _, _):
             status, _, err = await run(env, "node", "limit", "--day", "much")
-            assert (status, "--day must be a decimal number" in err) == (1, True)
+            assert (status, "--day must be a decimal number" in err) == (2, True)
 
 
 @asynccontextmanager

@@ -212,7 +212,7 @@ async def test_the_best_mode_is_written_into_the_file(home, capsys):
 def test_bad_input_is_named(home, monkeypatch, capsys, args, text):
     monkeypatch.chdir(home)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
-    assert main(["probe", *args]) == 1
+    assert main(["probe", *args]) == (2 if text.startswith("--") else 1)
     assert text in capsys.readouterr().err
 
 

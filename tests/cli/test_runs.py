@@ -190,7 +190,7 @@ def test_a_replay_keeps_the_pace_of_its_run(home, capsys):
     assert main(["replay", "00", "--speed", "200"]) == 0
     assert 0.4 < time.monotonic() - began < 45  # at its own speed it takes more than 90 s
     assert "\x1b" not in capsys.readouterr().out
-    assert main(["replay", "00", "--speed", "0"]) == 1
+    assert main(["replay", "00", "--speed", "0"]) == 2
     assert main(["show", "00"]) == 0
     assert "running" in capsys.readouterr().out
 

@@ -559,7 +559,7 @@ def test_the_command_lists_the_cases(capsys):
 
 @pytest.mark.parametrize("given", [[], ["http://127.0.0.1:1", "--self"]])
 def test_the_command_says_what_it_needs(capsys, given):
-    assert main(["conform", "--stream", *given]) == 1
+    assert main(["conform", "--stream", *given]) == 2
     assert "give either the URL of a gateway or --self" in capsys.readouterr().err
 
 
@@ -570,7 +570,7 @@ def test_the_command_says_how_a_gateway_must_be_set_up(capsys):
 
 
 def test_nothing_to_play_is_no_success():
-    assert main(["conform", "--self", "--stream", "--only", "no-such-case"]) == 1
+    assert main(["conform", "--self", "--stream", "--only", "no-such-case"]) == 2
 
 
 def test_a_run_leaves_no_task_behind():

@@ -18,7 +18,7 @@ from toolbridge.core.messages import (
     Text,
     Thinking,
 )
-from toolbridge.core.usage import Usage
+from toolbridge.core.usage import MOST_TOKENS, Cost, Usage
 
 SIGNATURE = Opaque("anthropic", "signature", "c2ln")
 REDACTED = Opaque("anthropic", "redacted", "aGlk")
@@ -358,3 +358,32 @@ def test_a_call_without_a_name_has_one_all_the_same():
     draft = Draft()
     events = draft.call(0, name="") + draft.finish("end")
     assert collect(events).calls[0].name == "unknown"
+
+
+ABSURD = st.one_of(
+    st.integers(max_value=-1), st.integers(min_value=MOST_TOKENS + 1), st.just(2**63)
+)
+COUNTS = tuple(name for name in Usage.__struct_fields__ if name not in {"cost", "native"})
+
+
+@given(
+    right=st.dictionaries(st.sampled_from(COUNTS), st.integers(0, MOST_TOKENS)),
+    wrong=st.dictionaries(st.sampled_from(COUNTS), ABSURD),
+)
+def test_counts_that_cannot_be_right_are_not_reported(right, wrong):
+    events = Draft().usage(Usage(**{**right, **wrong, "output": 7, "native": {"openai": {"x": 1}}}))
+    wrong.pop("output", None)
+    kept = {name: count for name, count in right.items() if name not in wrong}
+    assert events[1] == ev.UsageReported(
+        Usage(**{**kept, "output": 7, "native": {"openai": {"x": 1}}})
+    )
+    assert kinds(events) == ["Started", "UsageReported", *(["Lost"] if wrong else [])]
+
+
+@pytest.mark.parametrize("dollars", [-1.0, 1e7, 1e300, float("inf"), float("nan")])
+def test_a_cost_that_cannot_be_right_is_not_reported(dollars):
+    draft = Draft()
+    events = draft.usage(Usage(output=1, cost=Cost(total=dollars)))
+    assert events[1] == ev.UsageReported(Usage(output=1))
+    assert events[2].loss.what == "answer.usage"
+    assert kinds(draft.usage(Usage(output=2**63))) == ["UsageReported"], "a loss is reported once"

@@ -163,3 +163,21 @@ async def test_a_damaged_database_changes_no_answer(tmp_path, damage):
     assert b"Traceback" not in log
     if damage:
         assert b"is corrupt" in log
+
+
+@pytest.mark.skipif(not PROC, reason="there is no /proc")
+@pytest.mark.parametrize("kind", ["a file", "proc"])
+async def test_a_state_directory_that_cannot_be_used_is_reported_at_the_start(tmp_path, kind):
+    (tmp_path / "file").write_text("")
+    place = str(tmp_path / "file") if kind == "a file" else "/proc"
+    async with gateway_process(tmp_path, env={"XDG_STATE_HOME": place}) as process:
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"{process.url}/health") as got:
+                assert (await got.json())["store"].startswith("memory (")
+            async with session.post(f"{process.url}/v1/messages", json=ASK) as got:
+                assert got.status == 200
+    banner = (tmp_path / "stdout.log").read_text()
+    assert f"PROBLEM:        the state directory {place}/toolbridge cannot be used (" in banner
+    written = process.log.read_text()
+    assert "1 rows of the ledger were not written" in written
+    assert "for a start" not in written

@@ -43,6 +43,8 @@ lines = some(
     done_reason=st.sampled_from([None, "stop", "length"]),
     prompt_eval_count=counts,
     eval_count=counts,
+    total_duration=counts,
+    eval_duration=counts,
     logprobs=st.sampled_from([None, [], [{"token": "a", "logprob": -1}]]),
     error=st.sampled_from([None, None, None, "", "broken"]),
 )
@@ -93,6 +95,10 @@ LINE = {
     "done": st.sampled_from([None, True]),
     "prompt_eval_count": counts,
     "eval_count": counts,
+    "total_duration": counts,
+    "load_duration": counts,
+    "prompt_eval_duration": counts,
+    "eval_duration": counts,
     "logprobs": st.sampled_from([[], [{"token": "a", "logprob": -1}]]),
     "error": st.sampled_from(["", "broken"]),
 }

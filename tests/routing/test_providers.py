@@ -40,8 +40,8 @@ def test_an_address_of_ollama_that_is_none_is_said():
     [
         ({"map": {"opus": "antropic/x"}}, "map.opus: .* did you mean 'anthropic'"),
         ({"models": {"m": ModelConfig(dialect="nosuch")}}, "models.m.dialect: .* use one of auto"),
-        ({"providers": {"x": ProviderConfig(api="ollama", url="box:1")}}, "providers.x: needs `url`"),
-        ({"providers": {"x": ProviderConfig(api="ollama", url="http://box:99999")}}, "needs `url`"),
+        ({"providers": {"x": ProviderConfig(api="ollama", url="box:1")}}, "providers.x: `url` needs a scheme"),
+        ({"providers": {"x": ProviderConfig(api="ollama", url="http://box:99999")}}, "`url` must be the URL of a server"),
         ({"providers": {"groq": ProviderConfig(quirks={"stroe": 1})}}, "providers.groq: .*stroe"),
     ],
 )  # fmt: skip

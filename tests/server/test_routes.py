@@ -73,6 +73,14 @@ def test_a_path_is_served_as_the_route_that_its_base_url_means(path, plain):
     assert plain_path(path) == plain
 
 
+async def test_a_method_of_gemini_may_have_a_slash_at_its_end():
+    async with bridged(recorded("ollama/jinja/chat_stream.txt")) as (url, *_):
+        body = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+        for method in ("generateContent/", "countTokens/", "streamGenerateContent//"):
+            answer, _ = await call(url, f"/v1beta/models/any:{method}?alt=sse", "POST", body)
+            assert answer.status == 200, method
+
+
 @pytest.mark.req("PX-31", "PX-52", "CL-10")
 async def test_tokens_are_counted_without_asking_anybody():
     async with bridged(replay()) as (url, server, _):

@@ -7,6 +7,7 @@ import pytest
 
 from toolbridge.accounting.limits_of_keys import KeyLimit
 from toolbridge.policy.key_scopes import KeyScopes
+from toolbridge.store import RowsRefused
 from toolbridge.store.keys import new_key
 from toolbridge.store.ledger import GROUPINGS, LedgerRow, RowQuery, UsageTotal
 from toolbridge.store.sqlite_keys import SqliteKeys
@@ -62,6 +63,22 @@ def test_sums_are_exact_by_every_group(ledger):
     assert found["key"]["alice"] == alice
     assert (found["key"]["Bob"].errors, found["key"]["Bob"].unpriced) == (1, 0)
     assert [t.group for t in ledger.totals("key", NOON)] == ["Bob", "alice"]
+
+
+def test_sums_beyond_64_bits_are_shown(ledger):
+    ledger.append([row(name, input=2**62, output=1, cost=2**62) for name in "abc"])
+    [total] = ledger.totals("model", 0)
+    assert (total.requests, total.output) == (3, 3)
+    assert total.input == total.cost == 3 * 2**62
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**30])
+def test_a_number_beyond_64_bits_is_refused_and_nothing_is_written(ledger, number):
+    with pytest.raises(RowsRefused):
+        ledger.append([row("a"), row("b", output=number)])
+    assert ledger.rows(RowQuery(9)) == []
+    ledger.append([row("a")])
+    assert len(ledger.rows(RowQuery(9))) == 1
 
 
 def test_the_sums_of_one_key_are_its_own(ledger):

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from toolbridge.accounting.limits_of_keys import Amounts, KeyLimit
@@ -306,6 +307,17 @@ def test_a_folder_that_cannot_be_made_is_reported_once(tmp_path, capsys):
     assert capsys.readouterr().err.count("memory only") == 1
 
 
+def test_rows_without_a_file_to_wait_in_are_reported_as_not_written(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    ledger = AwayLedger(tmp_path / "l")
+    writer = LedgerWriter(lambda: ledger, 10_000_000, folder=tmp_path / "file" / "journal")
+    writer.add(LedgerRow("a", 1.0), later=True)
+    writer.close()
+    written = capsys.readouterr().err
+    assert "1 rows of the ledger were not written" in written
+    assert "for a start" not in written
+
+
 def test_the_journal_masks_secrets(folder, tmp_path):
     from toolbridge.core.redaction import Redactor
 
@@ -318,3 +330,39 @@ def test_the_journal_masks_secrets(folder, tmp_path):
     assert b"hunter2" not in data
     assert b"s" * 201 not in data
     writer.close()
+
+
+def test_a_row_that_the_ledger_cannot_hold_is_set_aside(tmp_path, folder, capsys):
+    writer = LedgerWriter(lambda: SqliteLedger(tmp_path / "l"), 10_000_000, folder=folder)
+    for number in range(9):
+        writer.add(LedgerRow(f"good{number}", 1.0))
+        if number in {3, 4}:
+            writer.add(LedgerRow(f"bad{number}", 1.0, output=2**63))
+    writer.catch_up(5.0)
+    writer.add(LedgerRow("later", 1.0))
+    writer.close()
+    assert set(rows_of(tmp_path / "l")) == {*(f"good{number}" for number in range(9)), "later"}
+    assert writer.dropped == 2
+    (file,) = folder.iterdir()
+    kept = [msgspec.json.decode(line, type=LedgerRow) for line in file.read_bytes().splitlines()]
+    assert [row.id for row in kept] == ["bad3", "bad4"]
+    assert kept[0].output == 2**63
+    written = capsys.readouterr().err
+    assert "the ledger cannot hold the row bad3: Python int too large" in written
+    assert str(file) in written
+
+
+def test_the_journal_of_a_process_that_died_of_a_row_is_taken_over(tmp_path, folder, capsys):
+    folder.mkdir()
+    rows = [LedgerRow("a", 1.0), LedgerRow("b", 1.0, input=10**30), LedgerRow("c", 1.0)]
+    runs = JournalLine(LedgerRow("d", 1.0, output=2**70), runs=True, held=HELD)
+    lines = [*(JournalLine(row) for row in rows), runs]
+    (folder / "1-a.journal").write_bytes(b"\n".join(map(msgspec.json.encode, lines)) + b"\n")
+    settled = []
+    writer = LedgerWriter(lambda: SqliteLedger(tmp_path / "l"), 10_000_000, folder=folder)
+    writer.start(settled.extend)
+    until(lambda: [path.name for path in folder.iterdir()] == ["refused.jsonl"])
+    writer.close()
+    assert set(rows_of(tmp_path / "l")) == {"a", "c"}
+    assert settled == [(HELD, Amounts(0, 2**53, 0))]
+    assert "2 rows of the ledger were not written" in capsys.readouterr().err

@@ -124,6 +124,8 @@ def test_what_is_not_json_is_the_clients_fault(body):
     [
         (b'{"turns":[{"role":"\\ud800"}]}', "turns.0.role"),
         (b'{"turns":[],"x":{"y":["a","\\udc00"]}}', "x.y.1"),
+        (b'{"turns":[],"x":[{"a\\ud800b":1}]}', "x.0.a\ufffdb"),
+        (b'{"\\udc00":1,"turns":[]}', "\ufffd"),
     ],
 )
 def test_half_of_a_surrogate_pair_is_found_by_its_path(body, where):

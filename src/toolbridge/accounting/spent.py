@@ -31,6 +31,19 @@ def spent(message: Message, prompt_tokens: int) -> tuple[Usage, bool]:
     return usage, True
 
 
+def with_output(message: Message) -> Message:
+    """Return a complete answer with its output tokens, estimated if the provider counted none.
+
+    The input stays as it was reported: the setting `counting` chooses how it is counted for clients.
+    """
+    output = message.usage.output or spent(message, 0)[0].output
+    if output == message.usage.output:
+        return message
+    return msgspec.structs.replace(
+        message, usage=msgspec.structs.replace(message.usage, output=output)
+    )
+
+
 def _length(message: Message) -> int:
     """Return the characters that the model wrote."""
     total = 0

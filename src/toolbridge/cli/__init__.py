@@ -9,7 +9,7 @@ from importlib import import_module
 from types import ModuleType
 
 from toolbridge.cli.parser import CommandParser, nearest
-from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.errors import COMMAND_LINE, ToolbridgeError
 from toolbridge.core.printable import printable
 from toolbridge.version import __version__
 
@@ -55,7 +55,8 @@ def main(argv: list[str] | None = None) -> int:
     except ToolbridgeError as error:
         text = "\n".join(printable(line) for line in str(error).split("\n"))
         print(f"toolbridge: {text}", file=sys.stderr)
-        return 1
+        # Values that argparse cannot check are named by their flag.
+        return 2 if text.startswith("-") or error.problem.where == COMMAND_LINE else 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:

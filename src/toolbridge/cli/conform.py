@@ -89,10 +89,10 @@ def _note(text: str) -> None:
 
 async def _other(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:
     if args.api in {None, "all"}:
-        raise ConfigError(f"give the API of the client with --api: {', '.join(APIS)}")
+        raise ConfigError(f"give the API of the client: {', '.join(APIS)}", where="--api")
     upstream = args.upstream or "openai_chat"
     if upstream == "all":
-        raise ConfigError(f"give one API of the upstream with --upstream: {', '.join(APIS)}")
+        raise ConfigError(f"give one API of the upstream: {', '.join(APIS)}", where="--upstream")
     cases = book.select(api=upstream, client=args.api, only=args.only, passthrough=args.passthrough)
     if not cases:
         raise no_case(args.only, f" for clients of {args.api} and an upstream of {upstream}")

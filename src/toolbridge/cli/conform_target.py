@@ -3,13 +3,13 @@
 import argparse
 
 from toolbridge.cli import options
-from toolbridge.core.errors import ConfigError, MalformedRequest
+from toolbridge.core.errors import COMMAND_LINE, ConfigError, MalformedRequest
 
 
 def check_target(args: argparse.Namespace) -> None:
     """Raise for a command line that names no gateway, or none that can be one."""
     if (args.url is not None) == args.own:
-        raise ConfigError("give either the URL of a gateway or --self")
+        raise ConfigError("give either the URL of a gateway or --self", where=COMMAND_LINE)
     if args.url is not None:
         args.url = options.gateway_url(args.url, "URL")
 

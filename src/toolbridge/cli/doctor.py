@@ -18,7 +18,7 @@ from toolbridge.cli.serve import listen
 from toolbridge.cli.server_tool_checks import check_server_tools
 from toolbridge.cli.store_checks import check_stores
 from toolbridge.config import Config, key_variable, secret
-from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.errors import ConfigError, ToolbridgeError
 from toolbridge.environment import CALLER
 from toolbridge.map_settings import addresses_of
 from toolbridge.policy.routing_rules import RoutingRule, explain_rules
@@ -28,6 +28,7 @@ from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.providers import missing_key
 from toolbridge.server.auth import Guard
 from toolbridge.server.created_keys import created_keys
+from toolbridge.server.tls import TlsContext
 from toolbridge.upstream.http import Upstream
 
 _LISTS = {
@@ -89,6 +90,8 @@ def examine(args: argparse.Namespace) -> Iterator[Finding]:
         what, _, to_do = source.refused.partition("; ")
         yield Finding(None, what, to_do)
     yield _port(config)
+    if config.tls.cert:
+        yield _tls(config)
     yield from (Finding(*found) for found in asyncio.run(check_stores(config)))
     tools = asyncio.run(check_server_tools(config.server_tools, os.environ))
     yield from (Finding(*found) for found in tools)
@@ -107,6 +110,19 @@ def _port(config: Config) -> Finding:
         what, _, to_do = str(error).partition("; ")
         return Finding(None, what, to_do)
     return Finding(True, f"port {config.port} is free")
+
+
+def _tls(config: Config) -> Finding:
+    """Read the certificate and its key as `toolbridge serve` does."""
+    tls = config.tls
+    try:
+        TlsContext(tls)
+    except ConfigError as error:
+        return Finding(False, str(error))
+    if tls.port and (tls.host or config.host, tls.port) == (config.host, config.port):
+        what = f"tls.port: {tls.port} is the port without TLS"
+        return Finding(False, what, "choose another `tls.port`")
+    return Finding(True, f"TLS: {tls.cert} and its key can be used")
 
 
 async def _models(config: Config, names: list[str]) -> list[Finding]:

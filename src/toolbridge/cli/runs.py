@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.limit < 1:
-        raise MalformedRequest("must be at least 1", where="--limit")
+        raise MalformedRequest("must be at least 1", where="-n/--limit")
     root = runs_folder()
     found = [_row(root, summary) for summary in list_runs(root)[: args.limit]]
     if args.json:

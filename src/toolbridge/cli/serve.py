@@ -16,7 +16,7 @@ import msgspec
 
 from toolbridge.cli import options, processes, state, systemd
 from toolbridge.cli.server_tool_checks import describe_tools
-from toolbridge.cli.store_checks import describe_servers
+from toolbridge.cli.store_checks import check_state, describe_servers
 from toolbridge.config import Config
 from toolbridge.config_file import ConfigSource
 from toolbridge.core.errors import ConfigError, ToolbridgeError
@@ -251,6 +251,7 @@ async def _serve(config: Config, listening: Listeners, process: ServerProcess) -
 async def _report_start(app: "App", listening: Listeners, process: ServerProcess) -> None:
     """Print the banner; a process that replaces another prints one line."""
     url, inherited = address(listening.http), process.inherited
+    troubles = await check_state(app.gateway.store, app.gateway.state)
     if inherited is not None and not inherited.shows_banner:
         if not inherited.worker:
             print(f"toolbridge {__version__} at {url}: pid {os.getpid()} serves now", flush=True)
@@ -260,6 +261,7 @@ async def _report_start(app: "App", listening: Listeners, process: ServerProcess
     payments = _payments(app.config, process.env)
     start = msgspec.structs.replace(
         start,
+        problems=[*start.problems, *troubles],
         payments=payments,
         secure_url=secure,
         keyed=app.guard.needs_key,

@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TypeAlias
 
 from toolbridge.config import Config
@@ -12,6 +13,8 @@ from toolbridge.core.redaction import Redactor
 from toolbridge.state_dir import state_dir
 from toolbridge.store import StoreUnavailable
 from toolbridge.store.engines import STORE_FILE, Engines, ledger_url, store_url
+from toolbridge.store.interface import Store
+from toolbridge.store.private_files import folder_fault
 from toolbridge.store_settings import ServerUrl, remedy
 
 Checked: TypeAlias = tuple[bool | None, str, str]
@@ -26,6 +29,19 @@ async def check_stores(config: Config) -> list[Checked]:
         found.append(await _check_server(ServerUrl(url).shown, engines))
     found += [(None, line, "") for line in describe_sharing(config, os.environ)]
     return found
+
+
+async def check_state(store: Store, folder: Path | None) -> list[str]:
+    """Return the problem of a state directory that cannot be used; `/health` shows it from now on.
+
+    The store opens its file when it is needed, so a directory without a fault costs no time here.
+    """
+    if folder is None or not (fault := folder_fault(folder)):
+        return []
+    await store.check()
+    return [
+        f"the state directory {folder} cannot be used ({fault}); store and ledger are in memory only"
+    ]
 
 
 async def _check_store(config: Config, engines: Engines) -> Checked:

@@ -74,6 +74,18 @@ class Target(msgspec.Struct, frozen=True):
         return unknown if self.capabilities is None else capability in self.capabilities
 
 
+class AnswerTimes(Protocol):
+    """The times of an answer, in seconds since its request; the shell has the clock."""
+
+    @property
+    def first_token(self) -> float | None:
+        """When the first token arrived; None before that."""
+
+    @property
+    def seconds(self) -> float:
+        """How long the request has been running."""
+
+
 class AnswerContext(msgspec.Struct, frozen=True):
     """The client's request and its time, for encoding the envelope of the answer."""
 
@@ -82,6 +94,8 @@ class AnswerContext(msgspec.Struct, frozen=True):
     """Seconds since the epoch."""
     estimate: int = 0
     """The estimated number of input tokens, used until the upstream reports its count."""
+    times: AnswerTimes | None = None
+    """None where no clock runs, as in a translation."""
 
 
 class Outgoing(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ from toolbridge.core.messages import (
     Thinking,
     TokenLogprob,
 )
-from toolbridge.core.usage import Usage
+from toolbridge.core.usage import Usage, plausible
 
 NAMELESS = "unknown"
 """The name of a call without one: clients crash on an empty name but reject an unknown one."""
@@ -204,11 +204,17 @@ class Draft:
         return [ev.CallEnd(block.index, _call(block, written))]
 
     def usage(self, usage: Usage) -> list[ev.Event]:
+        """Report the counts of the provider, without those that cannot be right."""
         if self.ended or usage == self._usage:
             return []
         self._usage = usage
-        reported: list[ev.Event] = [ev.UsageReported(usage)]
-        return reported if self.started else self.start() + reported
+        counted = plausible(usage)
+        events: list[ev.Event] = [] if self.started else self.start()
+        events.append(ev.UsageReported(counted))
+        if counted is not usage:
+            why = "the provider reported a count that cannot be right"
+            events += self.lose("answer.usage", why)
+        return events
 
     def logprobs(self, tokens: tuple[TokenLogprob, ...]) -> list[ev.Event]:
         """Report the log probabilities of tokens of the text."""

@@ -43,6 +43,9 @@ from msgspec.structs import replace
 
 from toolbridge.core.messages import Problem
 
+COMMAND_LINE = "the command line"
+"""Where a wrong value is that the user has given with a command."""
+
 
 class ToolbridgeError(Exception):
     kind: ClassVar[str] = "internal"

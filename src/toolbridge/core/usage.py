@@ -1,5 +1,7 @@
 """Token counts of an answer, and their cost."""
 
+from typing import Annotated, TypeAlias
+
 import msgspec
 
 from toolbridge.core.json import JsonObject
@@ -48,6 +50,37 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return the sums of all counts, with the cost and the other counts of this one."""
         sums = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
         return msgspec.structs.replace(self, **sums)
+
+
+_INTEGER = 2**63 - 1
+"""The largest integer of JSON readers in most languages, and of databases."""
+TokenLimit: TypeAlias = Annotated[int, msgspec.Meta(le=_INTEGER)]
+"""A limit in a request. Clients send the largest integer for "no limit"."""
+MOST_TOKENS = 10**12
+"""A count above this is an error of the provider; sums of counts below it fit into 64 bits."""
+_MOST_DOLLARS = 1e6
+"""A reported cost of one answer above this is one, too."""
+
+
+def plausible(usage: Usage) -> Usage:
+    """Return `usage` without counts that cannot be right; they are as if they were not reported."""
+    if (
+        0 <= usage.input <= MOST_TOKENS
+        and 0 <= usage.output <= MOST_TOKENS
+        and 0 <= usage.cache_read <= MOST_TOKENS
+        and 0 <= usage.cache_write <= MOST_TOKENS
+        and 0 <= usage.cache_write_long <= MOST_TOKENS
+        and 0 <= usage.reasoning <= MOST_TOKENS
+        and 0 <= usage.searches <= MOST_TOKENS
+        and 0 <= usage.vision <= MOST_TOKENS
+        and (usage.cost is None or 0 <= usage.cost.total <= _MOST_DOLLARS)
+    ):
+        return usage
+    kept = {name: count for name in _COUNTS if 0 <= (count := getattr(usage, name)) <= MOST_TOKENS}
+    cost = usage.cost
+    if cost is not None and not 0 <= cost.total <= _MOST_DOLLARS:
+        cost = None
+    return Usage(**kept, cost=cost, native=usage.native)
 
 
 _COUNTS = tuple(name for name in Usage.__struct_fields__ if name not in {"cost", "native"})

@@ -43,6 +43,7 @@ class AnswerStages:
 
     def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
         """Feed the events of one delivery; return the events that they complete."""
+        given = events
         if self.gate is None:
             for feed_all in self._chain.feeds:
                 events = feed_all(events)
@@ -50,6 +51,8 @@ class AnswerStages:
             events = self.gate.feed_all(events)
         if self._scanner is not None:
             self.done = self._scanner.done
+            if self.done:
+                events = _with_usage(events, given)
         if events and self.on_finish and isinstance(end := events[-1], ev.Finished):
             self.on_finish(end, self._healer is not None and self._healer.broken)
         if events and isinstance(events[0], ev.Started):
@@ -66,6 +69,17 @@ class AnswerStages:
         if self.seen is not None and first.id and self.seen.is_new(first.id):
             self._id = first.id
         return [msgspec.structs.replace(first, id=self._id), *rest]
+
+
+def _with_usage(events: list[ev.Event], given: list[ev.Event]) -> list[ev.Event]:
+    """Return the end of an answer with the usage that came in the same delivery after the cut.
+
+    A whole body has it, with the tokens that the provider charges for.
+    """
+    usage = next((one for one in reversed(given) if isinstance(one, ev.UsageReported)), None)
+    if usage is None or not events or not isinstance(events[-1], ev.Finished) or usage in events:
+        return events
+    return [*events[:-1], usage, events[-1]]
 
 
 class EveryChoice:

@@ -16,7 +16,7 @@ from toolbridge.accounting.spent import spent
 from toolbridge.core.errors import Aborted, NotAllowed, RateLimited, ToolbridgeError
 from toolbridge.core.fold import Fold
 from toolbridge.core.messages import Message
-from toolbridge.core.usage import Usage
+from toolbridge.core.usage import MOST_TOKENS, Usage
 from toolbridge.policy.limits import DEFAULT_OUTPUT
 from toolbridge.routing.pricing import has_price, priced
 from toolbridge.routing.route import Route
@@ -48,7 +48,7 @@ class Asked(msgspec.Struct, frozen=True):
         """Return the most output tokens; a bounded default where the request has no limit."""
         known = route.target.max_output
         most = self.max_tokens or min(known or DEFAULT_OUTPUT, DEFAULT_OUTPUT)
-        return (min(most, known) if known else most) * self.answers
+        return min((min(most, known) if known else most) * self.answers, MOST_TOKENS)
 
 
 class BudgetExceeded(RateLimited):

@@ -119,10 +119,10 @@ def _check_models(config: Config, provider_configs: Mapping[str, ProviderConfig]
             hint = (
                 f"did you mean {near[0]!r}?"
                 if near
-                else "providers are " + ", ".join(provider_configs)
+                else f"providers are {', '.join(provider_configs)}."
             )
             raise ConfigError(
-                f"there is no provider {provider!r}; {hint}. A model whose own name has a slash is "
+                f"there is no provider {provider!r}; {hint} A model whose own name has a slash is "
                 f'written with its provider: [models."PROVIDER/{address}"]',
                 where=f"models.{address}",
             )
@@ -198,7 +198,9 @@ def _merge(
     where = f"providers.{name}"
     if not provider_config.api:
         apis = ", ".join([*codecs.target_names(), NODE])
-        raise ConfigError(f"needs `api`, one of {apis}", where=where)
+        near = close_names(name, providers.names(), 1) if known is None else ()
+        meant = f"; did you mean [providers.{near[0]}]?" if near else ""
+        raise ConfigError(f"needs `api`, one of {apis}{meant}", where=where)
     if provider_config.node and provider_config.api != NODE:
         raise ConfigError('takes a `node` table only with api = "node"', where=where)
     if provider_config.api == NODE:
@@ -210,7 +212,7 @@ def _merge(
         except ConfigError as error:
             raise ConfigError(error.problem.text, where=f"{where}.api") from None
         if not _is_url(provider_config.url):
-            raise ConfigError('needs `url`, for example url = "http://127.0.0.1:8080"', where=where)
+            raise _url_error(provider_config.url, where)
     try:
         _check_quirks(provider_config)
     except ConfigError as error:
@@ -329,6 +331,17 @@ def _host(url: str) -> str:
         return urlsplit(url).hostname or ""
     except ValueError:
         return ""
+
+
+def _url_error(url: str, where: str) -> ConfigError:
+    """Return the error for a missing or invalid `url`."""
+    if not url:
+        text = 'needs `url`, for example url = "http://127.0.0.1:8080"'
+    elif "://" not in url and _is_url(f"http://{url}"):
+        text = f'`url` needs a scheme, for example url = "http://{url}"'
+    else:
+        text = f'`url` must be the URL of a server, such as "http://127.0.0.1:8080", and is {url!r}'
+    return ConfigError(text, where=where)
 
 
 def _is_url(text: str) -> bool:

@@ -52,7 +52,7 @@ class ClientTurn:
         self.from_agent = is_agent(exchange)
         """Whether the client is a coding agent that attaches options its user did not choose."""
         self.charge: Charge | None = None
-        self.asked = AnswerContext(request, entry.at)
+        self.asked = AnswerContext(request, entry.at, times=entry)
         self.counted: TokenCount | None = None
         """The tokens of the prompt; None for an answer that needs no model."""
         self.passing: PassthroughRequest | None = None

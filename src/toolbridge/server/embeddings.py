@@ -5,7 +5,7 @@ from collections.abc import Callable
 from toolbridge import codecs
 from toolbridge.core.embeddings import EmbeddingRequest
 from toolbridge.core.messages import Message
-from toolbridge.core.usage import Usage
+from toolbridge.core.usage import Usage, plausible
 from toolbridge.routing.charge import Asked
 from toolbridge.routing.embedding import embed
 from toolbridge.routing.pricing import has_price
@@ -44,7 +44,7 @@ async def serve(app: App, exchange: HttpExchange, entry: Entry, decode: Decode) 
         entry.losses = list(losses)
         if reported := [loss for loss in losses if not loss.minor]:
             exchange.extra_headers["x-toolbridge-warning"] = warning(reported)
-        charge.message = Message(usage=Usage(input=answer.tokens), stop="end")
+        charge.message = Message(usage=plausible(Usage(input=answer.tokens)), stop="end")
         await charge.settle(charge.message)
         await exchange.reply(200, codec.encode_answer(answer, request))
 

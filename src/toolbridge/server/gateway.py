@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from toolbridge.accounting.spent import with_output
 from toolbridge.config import Config, ProviderConfig, secret, secrets_of
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Codec, Encoder
@@ -230,19 +231,24 @@ class Gateway:
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         return counted.shown
 
-    async def _keep(self, turn: ClientTurn, message: Message, maker: str) -> None:
-        """Store what the next request may refer to and its client cannot send back."""
+    async def _keep(self, turn: ClientTurn, message: Message, maker: str) -> Message:
+        """Store what the next request may refer to and its client cannot send back.
+
+        Return the answer as the client gets it: with the output tokens that the ledger has.
+        """
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
         if turn.charge is not None:
             await turn.charge.settle(message)
         self.opaque_tokens.keep(message, exchange.caller, maker)
         if turn.passing is not None:
-            return  # the provider stores its own responses
+            return message  # the provider stores its own responses
+        shown = message if message.usage.output else with_output(message)
         if codec.name == "openai_responses":
             await self.searches.keep(message, exchange.caller)
-            body = codec.encode_message(message, asked)
+            body = codec.encode_message(shown, asked)
             id = msgspec.json.decode(body, type=_Identified).id
-            await self.stored_responses.keep(id, asked.request, message, body, exchange.caller)
+            await self.stored_responses.keep(id, asked.request, shown, body, exchange.caller)
+        return shown
 
     async def _whole(self, turn: ClientTurn, chain: AnswerChain) -> Message:
         message = await chain.message()
@@ -255,8 +261,8 @@ class Gateway:
         turn.lose_of_answer(message)
         if message.healed:
             exchange.extra_headers["x-toolbridge-healed"] = healed_header(message)
-        await self._keep(turn, message, chain.maker)
-        await exchange.reply(200, codec.encode_message(message, asked))
+        shown = await self._keep(turn, message, chain.maker)
+        await exchange.reply(200, codec.encode_message(shown, asked))
         return message
 
     async def _stream(self, turn: ClientTurn, chain: AnswerChain) -> Message:
@@ -283,14 +289,17 @@ class Gateway:
                             # The writer is chosen by now: no other provider can answer.
                             chain.push_to(reply.sink(fold.feed_all, writer.current.write))
                     last = batch[-1] if batch else last
+                    written = batch
                     fold.feed_all(batch)
                     if batch and isinstance(last, ev.Finished):
                         # Store it before the client can refer to it.
-                        shown = _as_shown(fold.message, encoder)
-                        await self._keep(turn, shown, chain.maker)
+                        message = _as_shown(fold.message, encoder)
+                        shown = await self._keep(turn, message, chain.maker)
+                        if shown is not message:
+                            written = [*batch[:-1], ev.UsageReported(shown.usage), last]
                     if isinstance(last, ev.Failed) and chain.aborts:
                         return fold.message
-                    await reply.write(writer.write(batch))
+                    await reply.write(writer.write(written))
         except ToolbridgeError as error:
             if not reply.opened:
                 raise

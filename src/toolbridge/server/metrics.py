@@ -28,7 +28,7 @@ _HELP = {
     "toolbridge_key_requests_total": "Requests to models, by created key and status.",
     "toolbridge_key_tokens_total": "Tokens, by direction and created key.",
     "toolbridge_key_cost_usd_total": "Cost in US dollars, by created key.",
-    "toolbridge_ledger_dropped_total": "Requests that are missing in the ledger: it was not writable.",
+    "toolbridge_ledger_dropped_total": "Requests that are missing in the ledger: it was not writable, or cannot hold the row.",
 }
 _GAUGES: dict[str, tuple[str, Callable[[HealthReport], int]]] = {
     "toolbridge_provider_open": (

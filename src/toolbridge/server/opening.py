@@ -94,7 +94,7 @@ async def open_answer(
     counted = router.admit(request, route)
     turn.counted = turn.kept.estimate = counted
     turn.kept.estimates[route.address] = counted
-    turn.asked = AnswerContext(asked, turn.entry.at, counted.shown)
+    turn.asked = AnswerContext(asked, turn.entry.at, counted.shown, turn.entry)
     exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
     client = _client_side(gateway, turn, route, request)
     if passes:
@@ -135,7 +135,7 @@ def _known(turn: ClientTurn, route: Route, request: Request) -> OpenedAnswer | N
         offered = translated_tools(request, route.request_encoder, route.target)
         if tool := forced_tool(offered, api, agent=agent):
             turn.lose((Loss("tools", f"{tool.name} is not available with {route.address}"),))
-            turn.asked = AnswerContext(request, turn.entry.at)
+            turn.asked = AnswerContext(request, turn.entry.at, times=turn.entry)
             return KnownAnswer(refuse(request, tool, turn.codec, Ids(os.urandom(16))))
     if request.extra.get(LOAD) is True and not turn.same_api:
         from toolbridge.policy.load_requests import loaded_answer
@@ -169,7 +169,7 @@ def _direct(
     meter, trace = _meter(gateway, turn, "web_search"), turn.kept.trace
     direct = gateway.tools.direct(plan, trace, meter, agent=turn.from_agent)
     if direct is not None:
-        turn.asked = AnswerContext(request, turn.entry.at)
+        turn.asked = AnswerContext(request, turn.entry.at, times=turn.entry)
     return direct
 
 

@@ -63,7 +63,7 @@ async def completions(app: App, exchange: HttpExchange, entry: Entry) -> None:
 
 async def gemini(app: App, exchange: HttpExchange, entry: Entry) -> None:
     """Serve `/v1beta/models/{model}:{method}`; a model name may contain colons and slashes."""
-    path = re.sub(r"^/v1(beta\d?|alpha)?/models/", "", exchange.path)
+    path = re.sub(r"^/v1(beta\d?|alpha)?/models/", "", exchange.path.rstrip("/"))
     model, _, method = path.rpartition(":")
     codec = codecs.load("gemini")
     if method == "countTokens":

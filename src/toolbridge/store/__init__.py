@@ -3,3 +3,7 @@
 
 class StoreUnavailable(Exception):
     """Raised while keys, budgets or the ledger cannot be read or written; the text has the reason."""
+
+
+class RowsRefused(Exception):
+    """Raised if the ledger works and cannot hold one of the rows; none of them was written."""

@@ -95,7 +95,10 @@ class LedgerStore(Protocol):
     """
 
     def append(self, rows: list[LedgerRow]) -> None:
-        """Add rows; a row whose id is there already is left out."""
+        """Add rows; a row whose id is there already is left out.
+
+        Raise `RowsRefused` if the ledger cannot hold one of them.
+        """
 
     def forget(self, before: float) -> None:
         """Remove the rows of requests that began before this time."""

@@ -31,6 +31,7 @@ if _HAS_LOCKS:
 FOLDER = "journal"
 """The folder in the state directory."""
 _ENDING = ".journal"
+_SET_ASIDE = "refused.jsonl"
 _COMPACT = 256 * 1024
 """Bytes from which on lines of written rows are removed from the file."""
 _SPARSE = 4
@@ -69,6 +70,11 @@ class LedgerJournal:
         self.left = 0
         """Rows that only the file has, because the memory has no room for them."""
         self._broken = not _HAS_LOCKS
+
+    @property
+    def has_file(self) -> bool:
+        """Whether there is a file in which rows can wait."""
+        return self._file >= 0
 
     def note(self, line: JournalLine, *, leave: bool = False) -> bool:
         """Write a line; return whether the file has it. With `leave` it is not kept in memory."""
@@ -226,6 +232,23 @@ def dead_journals(folder: Path) -> Iterator[list[DeadJournal]]:
 def has_journals(folder: Path) -> bool:
     """Return whether any process has a journal here."""
     return any(folder.glob(f"*{_ENDING}"))
+
+
+def set_aside(folder: Path | None, row: LedgerRow, why: str) -> None:
+    """Report a row that the ledger cannot hold, and append it to a file that no process reads."""
+    text = f"the ledger cannot hold the row {row.id}: {why}"
+    if folder is not None:
+        path = folder / _SET_ASIDE
+        with suppress(OSError):
+            private_files.make_folder(folder)
+            file = private_files.open_to_append(path)
+            try:
+                if os.fstat(file).st_size < _MOST_BYTES:
+                    os.write(file, _encode(row) + b"\n")
+                    text += f"; it is in {path}"
+            finally:
+                os.close(file)
+    notice(text)
 
 
 def _ended(path: Path) -> Iterator[list[LedgerRow]]:

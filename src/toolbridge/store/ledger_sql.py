@@ -45,6 +45,8 @@ class LedgerDialect(NamedTuple):
     """What makes the order of texts that of their bytes."""
     day: str
     """The day of the column `at`, in UTC."""
+    sum: str = "sum"
+    """The function that adds up a column."""
 
     def totals(self, by: Grouping) -> str:
         """Return the statement for `totals`; its values are `since` and `key`."""
@@ -52,8 +54,8 @@ class LedgerDialect(NamedTuple):
         since, key = self.mark.format("since"), self.mark.format("key")
         sums = [
             _count(_FAILED),
-            *(f"sum({name})" for name in ("input", "cache_read", "cache_write")),
-            *("sum(output)", "sum(thinking)", "sum(coalesce(cost, 0))"),
+            *(f"{self.sum}({name})" for name in ("input", "cache_read", "cache_write")),
+            *(f"{self.sum}({name})" for name in ("output", "thinking", "coalesce(cost, 0)")),
             *(_count(_UNPRICED), "sum(estimated)"),
         ]
         return (

@@ -19,7 +19,7 @@ import msgspec
 
 from toolbridge.accounting.limits_of_keys import Amounts
 from toolbridge.core.redaction import Redactor
-from toolbridge.store import StoreUnavailable
+from toolbridge.store import RowsRefused, StoreUnavailable
 from toolbridge.store.budgets import Reservation
 from toolbridge.store.ledger import LedgerRow, LedgerStore
 from toolbridge.store.ledger_journal import (
@@ -28,6 +28,7 @@ from toolbridge.store.ledger_journal import (
     LedgerJournal,
     dead_journals,
     has_journals,
+    set_aside,
 )
 from toolbridge.store.notices import notice, worker_notices
 
@@ -50,6 +51,8 @@ _DAY = 86_400.0
 _LONGEST_TEXT = 200
 _MOST_PLAIN = 1000
 """Texts in memory that need no mask: models, clients and sessions repeat."""
+_MOST = 2**53
+"""Tokens, and billionths of a dollar, that one request can have used at most."""
 _Texts: TypeAlias = tuple[str, str, str, str, tuple[str, ...]]
 """The texts of a row that clients choose: its client, session, asked model, model and routes."""
 SettleDead: TypeAlias = Callable[[list[tuple[Reservation, Amounts]]], None]
@@ -163,11 +166,12 @@ class LedgerWriter:
             self._thread.join(wait)
         waiting = len(self._rows)
         if self._journal is not None:
-            if waiting + self._journal.left:
-                count = waiting + self._journal.left
-                why = _why(self._trouble)
-                notice(f"{count} rows of the ledger wait in {self._journal.path} for a start{why}")
-            waiting = 0
+            self._journal.flush()
+            if self._journal.has_file:
+                if count := waiting + self._journal.left:
+                    place, why = self._journal.path, _why(self._trouble)
+                    notice(f"{count} rows of the ledger wait in {place} for a start{why}")
+                waiting = 0
             self._journal.close()
         if lost := waiting + self.dropped:
             notice(f"{lost} rows of the ledger were not written{_why(self._trouble)}")
@@ -229,7 +233,7 @@ class LedgerWriter:
 
     def _write(self, store: LedgerStore, batch: list[LedgerRow]) -> None:
         """Write a batch and take it from the queue."""
-        store.append(batch)
+        self._append(store, batch)
         self._clean(store)
         with self._changed:
             for _ in batch:
@@ -244,8 +248,21 @@ class LedgerWriter:
         if self._journal is None or not self._journal.left:
             return
         for rows in self._journal.left_rows():
-            store.append(rows)
+            self._append(store, rows)
         self._journal.written([])
+
+    def _append(self, store: LedgerStore, rows: list[LedgerRow]) -> None:
+        """Write rows; one that the ledger cannot hold is set aside, and the others are written."""
+        try:
+            store.append(rows)
+        except RowsRefused as error:
+            if len(rows) > 1:
+                middle = len(rows) // 2
+                self._append(store, rows[:middle])
+                self._append(store, rows[middle:])
+                return
+            self.dropped += 1
+            set_aside(self._folder, rows[0], str(error))
 
     def _look_for_dead(self, store: LedgerStore) -> None:
         """Put the rows of killed processes into the ledger, and settle what they have reserved."""
@@ -258,10 +275,15 @@ class LedgerWriter:
                 held = [_settlement(line.held, line.row) for line in dead.running if line.held]
                 if held and self._settle_dead is not None:
                     self._settle_dead(held)
-                if not self._tried(partial(_take_over, store, dead)):
+                if not self._tried(partial(self._take_over, store, dead)):
                     break  # the next search finds it again
                 if count := len(dead.running):
                     notice(f"a process was killed; the ledger has its {count} running requests")
+
+    def _take_over(self, store: LedgerStore, dead: DeadJournal) -> None:
+        for rows in dead.rows():
+            self._append(store, rows)
+        dead.remove()
 
     def _safe(self, row: LedgerRow) -> LedgerRow:
         """Return `row` with its secrets masked and its texts shortened: clients choose these texts."""
@@ -300,15 +322,11 @@ def _why(trouble: str) -> str:
     return f": {trouble}" if trouble else ""
 
 
-def _take_over(store: LedgerStore, dead: DeadJournal) -> None:
-    for rows in dead.rows():
-        store.append(rows)
-    dead.remove()
-
-
 def _settlement(held: Reservation, row: LedgerRow) -> tuple[Reservation, Amounts]:
     """Return a reservation with what its request has used, as far as the journal has it."""
     tokens = row.input + row.cache_read + row.cache_write + row.output
     least = held.least
-    used = Amounts(0, max(tokens, least.tokens), max(row.cost or 0, least.dollars))
+    used = Amounts(
+        0, min(max(tokens, least.tokens), _MOST), min(max(row.cost or 0, least.dollars), _MOST)
+    )
     return held, used

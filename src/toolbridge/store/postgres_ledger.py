@@ -4,6 +4,7 @@ from typing import Any  # noqa: TID251  a row of PostgreSQL
 
 import psycopg
 
+from toolbridge.store import RowsRefused
 from toolbridge.store.ledger import Grouping, LedgerRow, RowQuery, UsageTotal
 from toolbridge.store.ledger_sql import COLUMNS, LedgerDialect, row_of, total_of, values_of
 from toolbridge.store.postgres import PostgresTables
@@ -30,7 +31,10 @@ class PostgresLedger:
 
         def work(connection: psycopg.Connection) -> None:
             with connection.cursor() as cursor:
-                cursor.executemany(sql, values)
+                try:
+                    cursor.executemany(sql, values)
+                except psycopg.DataError as error:  # a number that the type of a column cannot hold
+                    raise RowsRefused(" ".join(str(error).split())) from None
 
         self._tables.work(work)
 

@@ -26,6 +26,17 @@ def make_folder(folder: Path) -> None:
     tighten(folder, FOLDER)
 
 
+def folder_fault(folder: Path) -> str:
+    """Return why no file can be created in `folder`, empty if one can; create a missing folder."""
+    try:
+        make_folder(folder)
+    except OSError as error:
+        return error.strerror or str(error)
+    if not folder.is_dir():
+        return "it is not a folder"
+    return "" if os.access(folder, os.W_OK | os.X_OK) else "it is not writable"
+
+
 def tighten(path: Path, mode: int) -> None:
     """Remove the permissions that `mode` does not have, unless the path has another owner."""
     if not _POSIX:

@@ -5,6 +5,7 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
+from toolbridge.store import RowsRefused, StoreUnavailable
 from toolbridge.store.ledger import Grouping, LedgerRow, RowQuery, UsageTotal
 from toolbridge.store.ledger_sql import COLUMNS, LedgerDialect, row_of, total_of, values_of
 from toolbridge.store.sqlite_tables import SqliteTables
@@ -31,6 +32,8 @@ _SQL = LedgerDialect(
 # Each call of SQLite gives up Python's lock, and then waits for the event loop to get it back. So a
 # statement has many rows, as many as every SQLite has variables for: 999 before 3.32.
 _ROWS = 999 // len(COLUMNS)
+# SQLite: an integer has 64 bits, and a text is UTF-8 of limited length.
+_REFUSALS = (OverflowError, UnicodeError, sqlite3.DataError)
 
 
 class SqliteLedger:
@@ -44,7 +47,10 @@ class SqliteLedger:
             for start in range(0, len(rows), _ROWS):
                 part = rows[start : start + _ROWS]
                 values = chain.from_iterable(map(values_of, part))
-                connection.execute(_insertion(len(part)), tuple(values))
+                try:
+                    connection.execute(_insertion(len(part)), tuple(values))
+                except _REFUSALS as error:
+                    raise RowsRefused(str(error)) from error
 
         self._tables.work(work)
 
@@ -52,7 +58,16 @@ class SqliteLedger:
         self._tables.work(lambda c: c.execute("delete from requests where at < ?", (before,)))
 
     def totals(self, by: Grouping, since: float, key: str | None = None) -> list[UsageTotal]:
-        sql, values = _SQL.totals(by), {"since": since, "key": key}
+        try:
+            return self._totals(_SQL.totals(by), since, key)
+        except StoreUnavailable as error:
+            # SQLite: `sum` of integers is exact up to 64 bits, and `total` is a float of any size.
+            if "integer overflow" not in str(error):
+                raise
+            return self._totals(_SQL._replace(sum="total").totals(by), since, key)
+
+    def _totals(self, sql: str, since: float, key: str | None) -> list[UsageTotal]:
+        values = {"since": since, "key": key}
         return self._tables.read_here(lambda c: [total_of(row) for row in c.execute(sql, values)])
 
     def rows(self, query: RowQuery) -> list[LedgerRow]:

@@ -313,7 +313,10 @@ def _malformed(
 
 
 def _half_pair(body: bytes) -> str | None:
-    """Return the path of a string with half a surrogate pair, which UTF-8 cannot encode, or None."""
+    """Return the path of half a surrogate pair, which UTF-8 cannot encode, or None.
+
+    It is in a string, or in a name, which the path has with U+FFFD.
+    """
     try:
         left = [("", json.loads(body))]
     except (ValueError, RecursionError):
@@ -323,7 +326,10 @@ def _half_pair(body: bytes) -> str | None:
         if isinstance(value, str) and replace_lone_surrogates(value) != value:
             return path.strip(".")
         if isinstance(value, dict):
-            left += [(f"{path}.{name}", member) for name, member in value.items()]
+            for name, member in value.items():
+                if (shown := replace_lone_surrogates(name)) != name:
+                    return f"{path}.{shown}".strip(".")
+                left.append((f"{path}.{name}", member))
         elif isinstance(value, list):
             left += [(f"{path}.{index}", member) for index, member in enumerate(value)]
     return None

@@ -1,6 +1,7 @@
 import json
 import re
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -131,7 +132,8 @@ HELLO = Text("Hello from the tiny test model.")
 def test_a_recorded_answer_says_what_the_server_said(name, content, stop, usage):
     message = collect(decode(recordings.read(name).body))
     assert list(message.content) == content
-    assert (message.stop, message.usage) == (stop, usage)
+    counted = msgspec.structs.replace(message.usage, native={})
+    assert (message.stop, counted) == (stop, usage)
     assert message.model == ("tiny" if name.startswith("jinja") else "tinygo")
 
 

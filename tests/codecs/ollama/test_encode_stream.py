@@ -1,6 +1,8 @@
 import datetime as dt
 import json
+from typing import NamedTuple
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,21 +84,48 @@ def test_the_last_line_counts_cached_tokens_as_read():
     assert (last["done_reason"], last["prompt_eval_count"], last["eval_count"]) == ("stop", 10, 5)
 
 
+class Times(NamedTuple):
+    seconds: float
+    first_token: float | None = None
+
+
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.floats(0, 1000), st.integers(0, 100))
-def test_no_duration_is_ever_zero(given_tokens, output, elapsed, estimate):
+def test_no_duration_is_ever_zero(given_tokens, output, seconds, estimate):
     draft = Draft()
-    encoder = StreamEncoder(AnswerContext(Request("m"), estimate=estimate))
-    encoder.elapsed = elapsed
+    asked = AnswerContext(Request("m"), estimate=estimate, times=Times(seconds, seconds))
     events = draft.usage(Usage(given_tokens, output)) + draft.finish("end")
-    last = json.loads(grammar.run(encoder, events)[-1])
-    assert all(last[name] >= 1 for name in DURATIONS)
+    last = json.loads(grammar.run(StreamEncoder(asked), events)[-1])
+    whole = json.loads(encode_message(collect(events), asked))
+    assert all(one.get(name, 1) >= 1 for one in (last, whole) for name in DURATIONS)
     assert last["prompt_eval_count"] == (given_tokens or estimate)
 
 
-def test_a_measured_time_is_the_whole_duration():
-    encoder = StreamEncoder(ASKED)
-    encoder.elapsed = 2.5
-    assert json.loads(grammar.run(encoder, story())[-1])["total_duration"] == 2_500_000_000
+def test_durations_are_measured():
+    asked = msgspec.structs.replace(ASKED, times=Times(2.5, 0.5))
+    last = json.loads(grammar.run(StreamEncoder(asked), story())[-1])
+    assert [last.get(name) for name in DURATIONS] == [2_500_000_000, None, 500_000_000, 2 * 10**9]
+    whole = json.loads(encode_message(collect(story()), asked))
+    assert [whole.get(name) for name in DURATIONS] == [2_500_000_000, None, None, 2_500_000_000]
+
+
+def test_without_a_clock_no_duration_is_invented():
+    assert not set(DURATIONS) & set(encode(story())[-1])
+
+
+@pytest.mark.parametrize("given", [(9, 1, 3, 5), (9, None, 3, 5), (9, 0, -3, 5.0)])
+def test_durations_of_an_ollama_server_are_passed_on(given):
+    line = {"model": "m", "message": {"content": "Hi"}, "done": True, "eval_count": 1}
+    reported = json.dumps(line | dict(zip(DURATIONS, given, strict=True))).encode()
+    events = StreamDecoder(Ids("s")).feed(reported + b"\n")
+    asked = msgspec.structs.replace(ASKED, times=Times(2.5, 0.5))
+    wanted = {
+        name: count for name, count in zip(DURATIONS, given, strict=True) if count and count > 0
+    }
+    for last in (
+        json.loads(grammar.run(StreamEncoder(asked), events)[-1]),
+        json.loads(encode_message(collect(events), asked)),
+    ):
+        assert {name: last[name] for name in DURATIONS if name in last} == wanted
 
 
 @every_row(

@@ -12,6 +12,7 @@ from toolbridge.core.answer_losses import AnswerFeatures
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Cache, StopDetails, StopReason
 from toolbridge.core.server_tools import ServerToolKind
+from toolbridge.core.usage import TokenLimit
 from toolbridge.wire import shapes as wire
 from toolbridge.wire.shapes import AnyObject, OpenUnion
 
@@ -196,7 +197,7 @@ class Body(msgspec.Struct):
 
     model: str = ""
     messages: list[msgspec.Raw] | None = None
-    max_tokens: int | None = None
+    max_tokens: TokenLimit | None = None
     system: str | list[msgspec.Raw] | None = None
     tools: list[msgspec.Raw] | None = None
     tool_choice: msgspec.Raw = NULL

@@ -9,6 +9,7 @@ import msgspec
 from toolbridge.core.answer_losses import AnswerFeatures
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import StopReason
+from toolbridge.core.usage import TokenLimit
 from toolbridge.wire.shapes import AnyObject
 
 ORIGIN = "gemini"
@@ -156,7 +157,7 @@ class GenerationConfig(msgspec.Struct, rename="camel"):
     seed: int | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
-    max_output_tokens: int | None = None
+    max_output_tokens: TokenLimit | None = None
     stop_sequences: list[str] | None = None
     response_logprobs: bool | None = None
     logprobs: int | None = None

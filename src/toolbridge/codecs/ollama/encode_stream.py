@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from toolbridge.codecs.ollama import shapes
 from toolbridge.codecs.ollama.encode_turns import encode_call
 from toolbridge.codecs.ollama.rejections import encode_error
-from toolbridge.codecs.ollama.usage import encode_usage
+from toolbridge.codecs.ollama.usage import encode_usage, stream_durations, whole_durations
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.answer_sources import sources_text
@@ -36,8 +36,7 @@ class StreamEncoder:
         self._broken: list[Call] = []
         """Calls with invalid arguments: written at the end unless the token limit cut them."""
         self._called = 0
-        self.elapsed = 0.0
-        """Seconds that the answer took; set by a caller that has a clock."""
+        self._times = asked.times
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
         match event:
@@ -81,7 +80,7 @@ class StreamEncoder:
                 lines = [self._call_line(call) for call in broken]
                 if sources := self._envelope.sources(message):
                     lines.append(self._line({"content": sources}))
-                end = self._envelope.end(reason, message.usage, self.elapsed)
+                end = self._envelope.end(reason, message.usage, stream_durations(self._times))
                 end |= loss_field(message, shapes.SHOWS)
                 return [*lines, self._line({"content": ""}, end)]
             # Ollama, docs/api: a line with `error` ends a stream; there is no line with `done`.
@@ -138,10 +137,10 @@ class _Envelope:
             whole["message"] = {"role": "assistant", **message}
         return dump_bytes(whole | end)
 
-    def end(self, reason: StopReason, usage: Usage, elapsed: float = 0.0) -> JsonObject:
+    def end(self, reason: StopReason, usage: Usage, durations: JsonObject) -> JsonObject:
         """Return the fields of the last line."""
         done: JsonObject = {"done": True, "done_reason": self._done_reason(reason)}
-        return done | encode_usage(usage, self._asked.estimate, elapsed)
+        return done | encode_usage(usage, self._asked.estimate, durations)
 
     def sources(self, message: Message) -> str:
         """Return the links of an answer as text: Ollama has no field for them."""
@@ -169,7 +168,7 @@ def encode_message(message: Message, asked: AnswerContext) -> bytes:
         body["thinking"] = thinking
     if calls := [part for part in broken_last(message) if isinstance(part, Call)]:
         body["tool_calls"] = [encode_call(call, number) for number, call in enumerate(calls)]
-    end = envelope.end(message.stop or "end", message.usage)
+    end = envelope.end(message.stop or "end", message.usage, whole_durations(asked.times))
     return envelope.wrap(body, _logprobs(message.logprobs) | end)
 
 

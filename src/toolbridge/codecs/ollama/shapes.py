@@ -4,11 +4,14 @@ The names are those of Ollama's api/types.go. Only the fields that the codec rea
 server ignores unknown ones too.
 """
 
+from typing import Annotated
+
 import msgspec
 
 from toolbridge.core.answer_losses import AnswerFeatures
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import StopReason
+from toolbridge.core.usage import TokenLimit
 
 ORIGIN = "ollama"
 SHOWS = AnswerFeatures(ORIGIN, foreign=False, links=False, explanations=False)
@@ -89,6 +92,10 @@ class Chunk(msgspec.Struct):
     done_reason: str | None = None
     prompt_eval_count: float | None = None
     eval_count: float | None = None
+    total_duration: float | None = None
+    load_duration: float | None = None
+    prompt_eval_duration: float | None = None
+    eval_duration: float | None = None
     logprobs: Json = None
     error: Json = None
     """Text; sometimes the JSON of the runner, as text or as an object."""
@@ -121,6 +128,10 @@ class TextChunk(msgspec.Struct, gc=False):
     done_reason: str | None = None
     prompt_eval_count: None = None
     eval_count: None = None
+    total_duration: None = None
+    load_duration: None = None
+    prompt_eval_duration: None = None
+    eval_duration: None = None
     logprobs: None = None
     error: None = None
 
@@ -143,7 +154,7 @@ class Options(msgspec.Struct):
     Ollama, api/types.go: the server reads every number as a float first, so `128.0` is a valid count.
     """
 
-    num_predict: int | float | None = None
+    num_predict: TokenLimit | Annotated[float, msgspec.Meta(le=2**63)] | None = None
     stop: list[str] | str | None = None
     temperature: float | None = None
     top_p: float | None = None

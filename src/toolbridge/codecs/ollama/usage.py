@@ -4,37 +4,64 @@ Ollama, docs/api: `prompt_eval_count` and `eval_count` are the only counts, with
 caching or thinking; a count of 0 is left out. Durations are nanoseconds.
 """
 
+import msgspec
+
 from toolbridge.codecs.ollama import shapes
+from toolbridge.core.codec import AnswerTimes
 from toolbridge.core.json import JsonObject
 from toolbridge.core.usage import Usage
 
-_NOMINAL = 1_000_000
-"""Nanoseconds per token, for an answer whose duration was not measured."""
+_MOST = 2**53
+_DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
 
 
 def decode_usage(chunk: shapes.Chunk) -> Usage:
-    """Return the counts of a line; 0 for a count that is missing or cannot be one."""
-    return Usage(_count(chunk.prompt_eval_count), _count(chunk.eval_count))
+    """Return the counts and durations of a line; 0 for a count that is missing or cannot be one."""
+    usage = Usage(_count(chunk.prompt_eval_count), _count(chunk.eval_count))
+    if not chunk.total_duration:  # only the last line has durations
+        return usage
+    durations: JsonObject = {
+        name: int(value)
+        for name in _DURATIONS
+        if (value := getattr(chunk, name)) and 0 < value < _MOST
+    }
+    return msgspec.structs.replace(usage, native={shapes.ORIGIN: durations})
 
 
 def _count(given: float | None) -> int:
-    return int(given) if given is not None and 0 < given < 2**53 else 0
+    return int(given) if given is not None and 0 < given < _MOST else 0
 
 
-def encode_usage(usage: Usage, estimate: int, elapsed: float = 0.0) -> JsonObject:
-    """Return the counts and durations of the last line; `elapsed` is in seconds.
+def encode_usage(usage: Usage, estimate: int, durations: JsonObject) -> JsonObject:
+    """Return the counts of the last line, with the durations of an Ollama server or else the given."""
+    return {
+        **(usage.native.get(shapes.ORIGIN) or durations),
+        "prompt_eval_count": usage.input_total or estimate,
+        "eval_count": usage.output,
+    }
 
-    No duration is 0: clients compute tokens per second as `eval_count / eval_duration`.
-    """
-    given = usage.input_total or estimate
-    nominal = (given + usage.output) * _NOMINAL
-    total = max(2, int(elapsed * 1e9) or nominal)
-    reading = max(1, total * given // (given + usage.output + 1))
+
+def stream_durations(times: AnswerTimes | None) -> JsonObject:
+    """Return the measured durations of a stream: reading ends with the first token."""
+    if times is None:
+        return {}
+    total = _nanoseconds(times.seconds)
+    reading = _nanoseconds(times.first_token or 0.0)
     return {
         "total_duration": total,
-        "load_duration": 1,
-        "prompt_eval_count": given,
         "prompt_eval_duration": reading,
-        "eval_count": usage.output,
-        "eval_duration": max(1, total - reading),
+        "eval_duration": max(total - reading, 1),
     }
+
+
+def whole_durations(times: AnswerTimes | None) -> JsonObject:
+    """Return the measured duration of an answer that came at once; all of it counts as writing."""
+    if times is None:
+        return {}
+    total = _nanoseconds(times.seconds)
+    return {"total_duration": total, "eval_duration": total}
+
+
+def _nanoseconds(seconds: float) -> int:
+    # Clients compute tokens per second as `eval_count / eval_duration`.
+    return max(int(seconds * 1e9), 1)

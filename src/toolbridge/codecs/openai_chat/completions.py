@@ -27,7 +27,7 @@ from toolbridge.core.messages import (
     Text,
     Turn,
 )
-from toolbridge.core.usage import Usage
+from toolbridge.core.usage import TokenLimit, Usage
 from toolbridge.wire import shapes as wire
 from toolbridge.wire.sse import write_event
 
@@ -42,7 +42,7 @@ class _Body(msgspec.Struct):
     prompt: Json = None
     model: str | None = None
     suffix: str | None = None
-    max_tokens: int | None = None
+    max_tokens: TokenLimit | None = None
     temperature: float | None = None
     top_p: float | None = None
     frequency_penalty: float | None = None

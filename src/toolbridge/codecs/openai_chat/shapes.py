@@ -11,6 +11,7 @@ import msgspec
 from toolbridge.core.answer_losses import AnswerFeatures
 from toolbridge.core.json import Json
 from toolbridge.core.messages import StopReason
+from toolbridge.core.usage import TokenLimit
 from toolbridge.wire.shapes import AnyObject
 
 ORIGIN = "openai_chat"
@@ -199,8 +200,8 @@ class Body(msgspec.Struct):
     parallel_tool_calls: bool | None = None
     functions: list[ToolFunction] | None = None
     function_call: str | Named | None = None
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
+    max_tokens: TokenLimit | None = None
+    max_completion_tokens: TokenLimit | None = None
     stop: str | list[str] | None = None
     temperature: float | None = None
     top_p: float | None = None

@@ -12,6 +12,7 @@ from toolbridge.core.answer_losses import AnswerFeatures
 from toolbridge.core.json import Json
 from toolbridge.core.messages import StopReason
 from toolbridge.core.server_tools import ServerToolKind
+from toolbridge.core.usage import TokenLimit
 from toolbridge.wire.shapes import AnyObject, OpenUnion
 
 ORIGIN = "openai_responses"
@@ -202,7 +203,7 @@ class Body(msgspec.Struct):
     tools: list[msgspec.Raw] | None = None
     tool_choice: msgspec.Raw = _NULL
     parallel_tool_calls: bool | None = None
-    max_output_tokens: int | None = None
+    max_output_tokens: TokenLimit | None = None
     temperature: float | None = None
     top_p: float | None = None
     top_logprobs: int | None = None
