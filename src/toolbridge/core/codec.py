@@ -34,6 +34,8 @@ class Rules(msgspec.Struct, frozen=True, cache_hash=True):
     """Whether a system turn may come later; otherwise it becomes a marked user turn."""
     empty_text: bool = True
     """Whether a text may be empty or blank."""
+    needs_turn: bool = False
+    """Whether a request needs a turn with content beside its system prompt."""
     may_end_with_assistant: bool = True
     """Whether the model continues a last assistant turn; otherwise a user turn asks it to."""
     signed_thoughts: bool = False

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from toolbridge.core.codec import Rules
 from toolbridge.core.messages import Loss, Part, Text, Turn
+from toolbridge.history.empty import ADDED, FULL_STOP
 
 _OPEN, _CLOSE = "<system-reminder>", "</system-reminder>"
 
@@ -64,19 +65,29 @@ def begin_with_user(turns: Sequence[Turn]) -> Sequence[Turn]:
     first = next((n for n, turn in enumerate(turns) if turn.role != "system"), None)
     if first is None or turns[first].role == "user":
         return turns
-    return [*turns[:first], Turn("user", (Text("."),)), *turns[first:]]
+    return [*turns[:first], FULL_STOP, *turns[first:]]
 
 
 def finish(
-    turns: Sequence[Turn], original: Sequence[Turn], rules: Rules, losses: list[Loss]
+    turns: Sequence[Turn],
+    original: Sequence[Turn],
+    rules: Rules,
+    losses: list[Loss],
+    *,
+    same_api: bool = False,
 ) -> Sequence[Turn]:
     """Return `turns` with an end that the target accepts."""
-    if not original:
-        return turns
     if not turns:
-        return [Turn("user", (Text("."),))]
+        # OpenAI Responses: with a stored prompt or conversation, its clients need no input.
+        if not original and (same_api or not rules.needs_turn):
+            return turns
+        losses.append(Loss("turns", ADDED))
+        return [FULL_STOP]
     if turns[-1].role != "assistant":
-        return turns
+        if turns[-1].content or not rules.needs_turn:
+            return turns
+        losses.append(Loss("turns", ADDED))
+        return [*turns[:-1], FULL_STOP]
     if original[-1].role == "assistant":
         if rules.may_end_with_assistant:
             return turns

@@ -40,6 +40,8 @@ CODEC = Codec(
         system_in_place=True,
         # Anthropic, Messages API: "text content blocks must contain non-whitespace text".
         empty_text=False,
+        # Anthropic, Messages API: "messages: at least one message is required".
+        needs_turn=True,
         # Anthropic, prefill: Claude 4.6 and later reject a last message of the assistant.
         may_end_with_assistant=False,
         # Anthropic, tool use: each tool_use needs its tool_result in the next message.
