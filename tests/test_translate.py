@@ -1,5 +1,6 @@
 """A request on its way to a provider, and the events of an answer on their way to the client."""
 
+import pytest
 from msgspec.structs import replace
 from tests.tables import every_row
 
@@ -7,7 +8,17 @@ from toolbridge import codecs
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.ids import SeenIds
-from toolbridge.core.messages import Call, Request, Sampling, Text, Think, Tool, ToolChoice, Turn
+from toolbridge.core.messages import (
+    Call,
+    Foreign,
+    Request,
+    Sampling,
+    Text,
+    Think,
+    Tool,
+    ToolChoice,
+    Turn,
+)
 from toolbridge.policy.answer_stages import AnswerStages, EveryChoice, Renamer
 from toolbridge.translate import (
     PreparedRequest,
@@ -93,6 +104,22 @@ def test_a_model_may_continue_the_last_message(quirks, think, roles):
     request = replace(PLAIN, turns=turns, think=think, max_tokens=9000)
     ready = planned(request, replace(TARGET, quirks=quirks), codecs.load("anthropic"))
     assert [message["role"] for message in ready.outgoing.body["messages"]] == roles
+
+
+@pytest.mark.parametrize("origin", ["openai_chat", "anthropic"])
+def test_a_model_without_system_messages_gets_reminders(origin):
+    fields = Foreign("anthropic", "message", {"output_config": {"effort": "low"}})
+    turns = (*PLAIN.turns, Turn("system", (Text("Be brief."), fields)))
+    request = replace(PLAIN, turns=turns, origin=origin, max_tokens=9000)
+    quirks = {"system_in_place": False}
+    ready = planned(request, replace(TARGET, quirks=quirks), codecs.load("anthropic"))
+    blocks = [block for message in ready.outgoing.body["messages"] for block in message["content"]]
+    assert blocks[-1] == {
+        "type": "text",
+        "text": "<system-reminder>\nBe brief.\n</system-reminder>",
+    }
+    assert {(*message,) for message in ready.outgoing.body["messages"]} == {("role", "content")}
+    assert "marked as a reminder" in ready.losses[0].why
 
 
 # ── answers ──────────────────────────────────────────────────────────────────

@@ -16,6 +16,7 @@ from toolbridge.core.client_names import join_losses, name_losses
 from toolbridge.core.codec import AnswerContext, Codec, Outgoing, RequestEncoder, Rules, Target
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
+from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Part, Request, Tool, Turn
 from toolbridge.core.shared_tools import NO_TRAITS, tool_traits
 from toolbridge.core.stage import Pipe, Stage, StageChain
@@ -160,7 +161,7 @@ def plan(
     target = with_levels(target, codec.name)
     prepared = yield from prepare.steps(
         wanted,
-        _rules(codec.rules, wanted) if target.quirks.get("prefill") else codec.rules,
+        _rules(codec.rules, wanted, target.quirks) if codec.name == "anthropic" else codec.rules,
         sequential=options.sequential,
         # Anthropic, Messages API: signatures of thinking are bound to the exact history before them.
         heal=None if codec.name == "anthropic" else heal_past_call,
@@ -242,14 +243,14 @@ def _in_names_of_client(
     return join_losses(every) if every else ()
 
 
-def _rules(rules: Rules, request: Request) -> Rules:
-    """Return the rules of the API for a model with the quirk `prefill`.
-
-    Anthropic, prefill: Claude 4.5 and earlier continue a last assistant message, without thinking.
-    """
-    if request.think.mode not in {"unset", "off"}:
-        return rules
-    return msgspec.structs.replace(rules, may_end_with_assistant=True)
+def _rules(rules: Rules, request: Request, quirks: JsonObject) -> Rules:
+    """Return the rules of Anthropic's API for a model with `quirks`."""
+    # Anthropic, prefill: Claude 4.5 and earlier continue a last assistant message, without thinking.
+    if quirks.get("prefill") and request.think.mode in {"unset", "off"}:
+        rules = msgspec.structs.replace(rules, may_end_with_assistant=True)
+    if quirks.get("system_in_place") is False:
+        rules = msgspec.structs.replace(rules, system_in_place=False)
+    return rules
 
 
 def _limited(

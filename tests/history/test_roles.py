@@ -79,6 +79,26 @@ def test_a_last_turn_by_the_assistant_is_continued_only_where_the_target_can():
     assert answer.losses == (Loss("turns.1", why),)
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ((user("a"), system("s"), assistant("b"), user("c")), True),
+        ((user("a"), system("s"), system("t")), True),
+        ((user("a"), assistant("b"), system("s"), user("c")), False),
+        ((user("a"), system("s"), user("c")), False),
+    ],
+)
+def test_a_system_turn_stays_only_after_the_user_and_before_the_assistant(given, kept):
+    prepared = prepare(Request("m", given), Rules(system_after_user=True))
+    assert (prepared.request.turns == given) is kept
+    assert (prepared.losses == ()) is kept
+    assert [turn.role for turn in prepared.request.turns].count("system") == (
+        sum(turn.role == "system" for turn in given) if kept else 0
+    )
+    own = prepare(Request("m", given), Rules(system_after_user=True), same_api=True)
+    assert own.request.turns == given
+
+
 NEEDS_TURN = Rules(needs_turn=True)
 
 

@@ -32,6 +32,8 @@ class Rules(msgspec.Struct, frozen=True, cache_hash=True):
     """Whether turns of the same role must be merged and the first turn must be the user's."""
     system_in_place: bool = True
     """Whether a system turn may come later; otherwise it becomes a marked user turn."""
+    system_after_user: bool = False
+    """Whether such a turn must follow a user turn, and an assistant turn or nothing follow it."""
     empty_text: bool = True
     """Whether a text may be empty or blank."""
     needs_turn: bool = False

@@ -87,8 +87,8 @@ def prepare(
     if not rules.empty_text:
         turns, system = without_empty_text(turns, system, losses)
     yield from pause
-    if not rules.system_in_place:
-        turns = roles.fold_system(turns, losses)
+    if not rules.system_in_place or (rules.system_after_user and not same_api):
+        turns = roles.fold_system(turns, rules, losses)
     if rules.alternate:
         # Anthropic merges consecutive messages of one role itself, so its clients may send them.
         turns = roles.begin_with_user(turns if same_api else roles.merge(turns))

@@ -38,6 +38,9 @@ CODEC = Codec(
         # Anthropic, Messages API: consecutive messages of one role are merged, the user is first.
         alternate=True,
         system_in_place=True,
+        # Anthropic, Messages API: a system message follows a user message, and is the last one or
+        # before one of the assistant.
+        system_after_user=True,
         # Anthropic, Messages API: "text content blocks must contain non-whitespace text".
         empty_text=False,
         # Anthropic, Messages API: "messages: at least one message is required".
