@@ -37,6 +37,7 @@ from toolbridge.core.shared_fields import hosted_why
 from toolbridge.core.shared_tools import decoded_once
 from toolbridge.core.source import own_words, sourced, unknown_fields
 from toolbridge.wire import shapes as wire
+from toolbridge.wire.flat_schema import COMBINED, flatten_root
 
 _tools = msgspec.json.Decoder(shapes.Tool)
 _objects = msgspec.json.Decoder(wire.AnyObject)
@@ -116,7 +117,8 @@ def encode_tools(tools: tuple[Tool, ...], lose: Lose) -> list[Json]:
 def _encode_tool(tool: Tool, where: str, lose: Lose) -> JsonObject | None:
     written = own_words(tool, ORIGIN)
     if written is not None:
-        return written
+        flat = COMBINED.isdisjoint(tool.schema)
+        return written if flat else _with_flat_schema(written, where, lose)
     if tool.native and tool.origin == ORIGIN:
         return tool.native | {"name": tool.name}
     if tool.hosted is not None:
@@ -128,12 +130,23 @@ def _encode_tool(tool: Tool, where: str, lose: Lose) -> JsonObject | None:
     if tool.description:
         offer["description"] = tool.description
     offer["input_schema"] = tool.input_schema
+    if not COMBINED.isdisjoint(tool.schema):
+        offer = _with_flat_schema(offer, where, lose)
     if tool.strict is not None:
         offer["strict"] = tool.strict
     # Anthropic, tool search tool: a deferred tool is loaded once a tool_reference names it.
     if tool.deferred:
         offer["defer_loading"] = True
     return unknown_fields(tool, ORIGIN) | offer | encode_cache(tool.cache)
+
+
+def _with_flat_schema(offer: JsonObject, where: str, lose: Lose) -> JsonObject:
+    # Anthropic, tool use: "input_schema does not support oneOf, allOf, or anyOf at the top level".
+    schema = offer.get("input_schema")
+    if not isinstance(schema, dict):
+        return offer
+    lose(f"{where}.schema", "Anthropic accepts no oneOf, anyOf or allOf at the root: merged")
+    return offer | {"input_schema": flatten_root(schema)}
 
 
 def decode_choice(raw: msgspec.Raw) -> tuple[ToolChoice, JsonObject]:
