@@ -271,6 +271,7 @@ class Gateway:
         writer = TurnWriter(turn, encoder)
         reply = self._reply(turn, writer)
         reply.may_change_model = lambda: chain.attempts.has_next
+        chain.opens_at = reply.opens_at
         fold = Fold()
         turn.follow(fold)
 

@@ -62,6 +62,8 @@ class StreamReply:
         self._now = asyncio.get_running_loop().time
         first, interval = waits
         self._pulse = KeepAlive(self._beat, first=first, interval=interval)
+        self.opens_at = self._pulse.due
+        """When status and headers are sent at the latest, by the event loop."""
 
     async def write(self, piece: bytes) -> None:
         """Send bytes; wait while the write buffer is full."""
