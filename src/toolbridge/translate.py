@@ -39,7 +39,14 @@ from toolbridge.policy.native_tools import native_tools
 from toolbridge.policy.rescue import RescueContext, rescue
 from toolbridge.policy.server_tools import announce
 from toolbridge.policy.thinking import decide, with_levels
-from toolbridge.policy.tool_modes import Constraint, ToldTools, ToolMode, offered_choice, tell_tools
+from toolbridge.policy.tool_modes import (
+    Constraint,
+    ToldTools,
+    ToolMode,
+    constraint_losses,
+    offered_choice,
+    tell_tools,
+)
 
 
 def translate(
@@ -182,12 +189,15 @@ def plan(
     else:
         outgoing = encode(limited, target)
     yield from pause
+    told_losses, written = told.losses, outgoing.losses
+    if told.mode == "constrained":
+        told_losses, written = constraint_losses(told_losses, written)
     lost = (
         ((*decided, *untold), request),
         (foreign, None),
         (prepared.losses, wanted),
-        (told.losses, request),
-        ((*lowered, *outgoing.losses), limited),
+        (told_losses, request),
+        ((*lowered, *written), limited),
     )
     return PreparedRequest(
         outgoing,
