@@ -4,6 +4,7 @@ All endpoints that ask a model use `Gateway.converse`, streaming or not. An endp
 itself: it passes an `ApiEndpoint` with its codec and the values from the path.
 """
 
+import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -17,7 +18,7 @@ import msgspec
 from toolbridge.config import Config, ProviderConfig, secret, secrets_of
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Codec, Encoder
-from toolbridge.core.errors import NotAllowed, ToolbridgeError
+from toolbridge.core.errors import NotAllowed, ToolbridgeError, Truncated
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Message, Problem, Request
@@ -299,6 +300,9 @@ class Gateway:
             last = ev.Failed(error.problem)
             fold.feed(last)
             await reply.write(writer.write([last]))
+        except asyncio.CancelledError:
+            _report_shutdown(turn, fold, writer, reply, aborts=chain.aborts)
+            raise
         finally:
             reply.stop()
         if isinstance(last, ev.Failed):
@@ -313,6 +317,19 @@ class Gateway:
         array = turn.asked.request.extra.get("alt") == "json"
         kind = "application/json" if array else turn.codec.content_type
         return StreamReply(turn.exchange, kind, writer, waits)
+
+
+def _report_shutdown(
+    turn: ClientTurn, fold: Fold, writer: TurnWriter, reply: StreamReply, *, aborts: bool
+) -> None:
+    """End an open answer with an error: the gateway stops, and waits for nothing more."""
+    exchange = turn.exchange
+    # What follows the last event of a kept answer is decided where it is read.
+    reads = reply.opened and exchange.may_push and not exchange.client_left
+    if reads and not aborts and fold.message.stop is None:
+        failed = ev.Failed(Truncated("the gateway was stopped; send the request again").problem)
+        fold.feed(failed)
+        reply.push(writer.write([failed]))
 
 
 def _pushing(fold: Fold, writer: TurnWriter, reply: StreamReply) -> BatchSink:
