@@ -37,7 +37,6 @@ from toolbridge.core.shared_fields import hosted_why
 from toolbridge.core.shared_tools import decoded_once
 from toolbridge.core.source import own_words, sourced, unknown_fields
 from toolbridge.wire import shapes as wire
-from toolbridge.wire.flat_schema import COMBINED, flatten_root
 
 _tools = msgspec.json.Decoder(shapes.Tool)
 _objects = msgspec.json.Decoder(wire.AnyObject)
@@ -49,6 +48,7 @@ _CHOICES: dict[str, Literal["auto", "none", "required", "named"]] = {
     "tool": "named",
     "none": "none",
 }
+_COMBINED = frozenset({"oneOf", "anyOf", "allOf"})
 CHOICE_TYPES = {ours: theirs for theirs, ours in _CHOICES.items()}
 
 
@@ -117,7 +117,7 @@ def encode_tools(tools: tuple[Tool, ...], lose: Lose) -> list[Json]:
 def _encode_tool(tool: Tool, where: str, lose: Lose) -> JsonObject | None:
     written = own_words(tool, ORIGIN)
     if written is not None:
-        flat = COMBINED.isdisjoint(tool.schema)
+        flat = _COMBINED.isdisjoint(tool.schema)
         return written if flat else _with_flat_schema(written, where, lose)
     if tool.native and tool.origin == ORIGIN:
         return tool.native | {"name": tool.name}
@@ -130,7 +130,7 @@ def _encode_tool(tool: Tool, where: str, lose: Lose) -> JsonObject | None:
     if tool.description:
         offer["description"] = tool.description
     offer["input_schema"] = tool.input_schema
-    if not COMBINED.isdisjoint(tool.schema):
+    if not _COMBINED.isdisjoint(tool.schema):
         offer = _with_flat_schema(offer, where, lose)
     if tool.strict is not None:
         offer["strict"] = tool.strict
@@ -141,6 +141,8 @@ def _encode_tool(tool: Tool, where: str, lose: Lose) -> JsonObject | None:
 
 
 def _with_flat_schema(offer: JsonObject, where: str, lose: Lose) -> JsonObject:
+    from toolbridge.wire.flat_schema import flatten_root  # few requests need it
+
     # Anthropic, tool use: "input_schema does not support oneOf, allOf, or anyOf at the top level".
     schema = offer.get("input_schema")
     if not isinstance(schema, dict):
