@@ -1,5 +1,6 @@
 """A request on its way to a provider, and the events of an answer on their way to the client."""
 
+import pytest
 from msgspec.structs import replace
 from tests.tables import every_row
 
@@ -7,7 +8,20 @@ from toolbridge import codecs
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.ids import SeenIds
-from toolbridge.core.messages import Call, Request, Sampling, Text, Think, Tool, ToolChoice, Turn
+from toolbridge.core.json import dump_bytes
+from toolbridge.core.messages import (
+    Call,
+    Foreign,
+    Request,
+    Result,
+    Sampling,
+    Text,
+    Think,
+    Tool,
+    ToolChoice,
+    Turn,
+)
+from toolbridge.core.shared_fields import NO_LIMIT
 from toolbridge.policy.answer_stages import AnswerStages, EveryChoice, Renamer
 from toolbridge.translate import (
     PreparedRequest,
@@ -21,6 +35,10 @@ CODEC = codecs.load("openai_chat")
 TOOL = Tool("look", "Looks", {"type": "object", "properties": {}})
 PLAIN = Request("m", turns=(Turn("user", (Text("Hi"),)),))
 TARGET = Target(model="m", provider="p")
+CALLED = (
+    Turn("assistant", (Call("c1", "look"),)),
+    Turn("user", (Result("c1", (Text("seen"),), name="look"),)),
+)
 
 
 def planned(request, target=TARGET, codec=CODEC, **options):
@@ -93,6 +111,69 @@ def test_a_model_may_continue_the_last_message(quirks, think, roles):
     request = replace(PLAIN, turns=turns, think=think, max_tokens=9000)
     ready = planned(request, replace(TARGET, quirks=quirks), codecs.load("anthropic"))
     assert [message["role"] for message in ready.outgoing.body["messages"]] == roles
+
+
+@pytest.mark.parametrize("origin", ["openai_chat", "anthropic"])
+def test_a_model_without_system_messages_gets_reminders(origin):
+    fields = Foreign("anthropic", "message", {"output_config": {"effort": "low"}})
+    turns = (*PLAIN.turns, Turn("system", (Text("Be brief."), fields)))
+    request = replace(PLAIN, turns=turns, origin=origin, max_tokens=9000)
+    quirks = {"system_in_place": False}
+    ready = planned(request, replace(TARGET, quirks=quirks), codecs.load("anthropic"))
+    blocks = [block for message in ready.outgoing.body["messages"] for block in message["content"]]
+    assert blocks[-1] == {
+        "type": "text",
+        "text": "<system-reminder>\nBe brief.\n</system-reminder>",
+    }
+    assert {(*message,) for message in ready.outgoing.body["messages"]} == {("role", "content")}
+    assert "marked as a reminder" in ready.losses[0].why
+
+
+LOOK = replace(PLAIN, tools=(TOOL, replace(TOOL, name="see")), max_tokens=9000)
+
+
+@every_row(
+    ("choice", "turns", "losses"),
+    [
+        (ToolChoice("auto"), (), ["tools: the tools are described in the prompt of m"]),
+        (ToolChoice("none"), (), []),
+        (ToolChoice("none"), CALLED, ["tools: past calls are written as text for m"]),
+    ],
+)
+def test_tools_that_may_not_be_called_are_not_reported_as_described(choice, turns, losses):
+    request = replace(LOOK, turns=(*PLAIN.turns, *turns), tool_choice=choice)
+    assert lost(planned(request, tool_mode="prompt")) == losses
+
+
+@pytest.mark.parametrize("origin", ["anthropic", "openai_chat"])
+@pytest.mark.parametrize("api", ["anthropic", "openai_responses", "openai_chat", "ollama"])
+def test_the_schema_of_a_constrained_answer_is_reported_as_the_tools(api, origin):
+    request = replace(LOOK, origin=origin)
+    codec = codecs.load(api)
+    losses = lost(planned(request, codec=codec, tool_mode="constrained", constraint="schema"))
+    assert {loss.partition(":")[0] for loss in losses} == {"tools"}
+    free = any("not enforced" in loss for loss in losses)
+    assert free is (api == "openai_responses")
+    assert any("is constrained to their schemas" in loss for loss in losses) is not free
+
+
+@pytest.mark.parametrize("api", codecs.names())
+@pytest.mark.parametrize("field", ["max_tokens", "max_completion_tokens"])
+def test_no_limit_is_left_out_with_a_warning(api, field):
+    body = {"model": "m", "messages": [{"role": "user", "content": "q"}], field: -1}
+    request = CODEC.decode_request(dump_bytes(body))
+    ready = planned(request, codec=codecs.load(api))
+    assert -1 not in ready.outgoing.body.values()
+    assert lost(ready) == [f"{field}: {NO_LIMIT}"]
+    assert not ready.losses[0].minor
+
+
+@pytest.mark.parametrize("api", ["anthropic", "openai_chat", "gemini", "ollama"])
+def test_truncation_by_the_server_is_a_loss_elsewhere(api):
+    body = {"model": "m", "input": "q", "truncation": "auto"}
+    request = codecs.load("openai_responses").decode_request(dump_bytes(body))
+    (loss,) = planned(request, codec=codecs.load(api)).losses
+    assert (loss.what, loss.minor) == ("truncation", False)
 
 
 # ── answers ──────────────────────────────────────────────────────────────────

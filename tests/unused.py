@@ -44,6 +44,7 @@ ENTRY_POINTS = {
     "toolbridge.server.stream.follow": "the same",
     "toolbridge.server.stream.abort": "the same",
     "toolbridge.server.stream.answer_tool": "the same",
+    "toolbridge.server.stream.needs_upgrade": "the same",
     "toolbridge.structured.events.[A-Z]*": "callers of the library: toolbridge.stream_events",
     "toolbridge.sdk.pi.events._Event.partial": "callers of PiStream: a field of pi's events",
 }

@@ -16,6 +16,7 @@ from toolbridge.core.client_names import join_losses, name_losses
 from toolbridge.core.codec import AnswerContext, Codec, Outgoing, RequestEncoder, Rules, Target
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
+from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Part, Request, Tool, Turn
 from toolbridge.core.shared_tools import NO_TRAITS, tool_traits
 from toolbridge.core.stage import Pipe, Stage, StageChain
@@ -38,7 +39,14 @@ from toolbridge.policy.native_tools import native_tools
 from toolbridge.policy.rescue import RescueContext, rescue
 from toolbridge.policy.server_tools import announce
 from toolbridge.policy.thinking import decide, with_levels
-from toolbridge.policy.tool_modes import Constraint, ToldTools, ToolMode, offered_choice, tell_tools
+from toolbridge.policy.tool_modes import (
+    Constraint,
+    ToldTools,
+    ToolMode,
+    constraint_losses,
+    offered_choice,
+    tell_tools,
+)
 
 
 def translate(
@@ -160,7 +168,7 @@ def plan(
     target = with_levels(target, codec.name)
     prepared = yield from prepare.steps(
         wanted,
-        _rules(codec.rules, wanted) if target.quirks.get("prefill") else codec.rules,
+        _rules(codec.rules, wanted, target.quirks) if codec.name == "anthropic" else codec.rules,
         sequential=options.sequential,
         # Anthropic, Messages API: signatures of thinking are bound to the exact history before them.
         heal=None if codec.name == "anthropic" else heal_past_call,
@@ -181,12 +189,15 @@ def plan(
     else:
         outgoing = encode(limited, target)
     yield from pause
+    told_losses, written = told.losses, outgoing.losses
+    if told.mode == "constrained":
+        told_losses, written = constraint_losses(told_losses, written)
     lost = (
         ((*decided, *untold), request),
         (foreign, None),
         (prepared.losses, wanted),
-        (told.losses, request),
-        ((*lowered, *outgoing.losses), limited),
+        (told_losses, request),
+        ((*lowered, *written), limited),
     )
     return PreparedRequest(
         outgoing,
@@ -242,14 +253,14 @@ def _in_names_of_client(
     return join_losses(every) if every else ()
 
 
-def _rules(rules: Rules, request: Request) -> Rules:
-    """Return the rules of the API for a model with the quirk `prefill`.
-
-    Anthropic, prefill: Claude 4.5 and earlier continue a last assistant message, without thinking.
-    """
-    if request.think.mode not in {"unset", "off"}:
-        return rules
-    return msgspec.structs.replace(rules, may_end_with_assistant=True)
+def _rules(rules: Rules, request: Request, quirks: JsonObject) -> Rules:
+    """Return the rules of Anthropic's API for a model with `quirks`."""
+    # Anthropic, prefill: Claude 4.5 and earlier continue a last assistant message, without thinking.
+    if quirks.get("prefill") and request.think.mode in {"unset", "off"}:
+        rules = msgspec.structs.replace(rules, may_end_with_assistant=True)
+    if quirks.get("system_in_place") is False:
+        rules = msgspec.structs.replace(rules, system_in_place=False)
+    return rules
 
 
 def _limited(

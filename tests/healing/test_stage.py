@@ -168,6 +168,23 @@ def test_what_is_sent_is_the_json_of_the_arguments(text, places):
         assert json.loads(sent) == call.arguments
 
 
+@given(texts, cuts, st.sampled_from(["tool_use", "length", "end"]))
+def test_a_call_that_stays_broken_is_sent_as_the_model_wrote_it(text, places, reason):
+    out = healed(answer(pieces_of(text, places), name="get_weather", reason=reason))
+    for call in calls(out):
+        if call.raw:
+            assert written(out) == text or "\n" in text  # line ends in strings are escaped
+            with pytest.raises(ValueError):
+                json.loads(written(out))
+
+
+def test_the_rest_of_a_call_that_the_model_left_open_is_not_lost():
+    text = '{"city": "Paris", n: 5'
+    out = healed(answer(list(text), name="get_weather"))
+    assert [call.raw for call in calls(out)] == [text]
+    assert written(out) == text
+
+
 @given(
     st.dictionaries(st.sampled_from(["file_path", "content"]), st.text(max_size=20), min_size=1),
     st.integers(0, 100),

@@ -3,8 +3,9 @@
 from tests.tables import every_row
 
 from toolbridge.core.codec import Rules
-from toolbridge.core.messages import Call, Opaque, Request, Result, Text, Thinking, Turn
+from toolbridge.core.messages import Call, Loss, Opaque, Request, Result, Text, Thinking, Turn
 from toolbridge.history import prepare
+from toolbridge.history.empty import ADDED
 
 RULES = Rules(empty_text=False)
 CALL = Call("a", "Read")
@@ -34,6 +35,18 @@ def user(*parts):
 )  # fmt: skip
 def test_empty_text_goes_and_takes_only_empty_turns_with_it(given, expected):
     assert prepare(Request("m", given), RULES).request.turns == expected
+
+
+@every_row("said", [(user(Text(" ")),), (user(Text("a")), assistant(Text("b")), user())])
+def test_a_full_stop_in_place_of_an_empty_message_is_reported(said):
+    prepared = prepare(Request("m", said), RULES)
+    assert prepared.request.turns[-1] == user(Text("."))
+    assert prepared.losses == (Loss("turns", ADDED),)
+
+
+def test_empty_text_beside_other_text_is_no_loss():
+    given = (user(Text("a"), Text("")), assistant(Text(" ")), user(Text("b")))
+    assert prepare(Request("m", given), RULES).losses == ()
 
 
 def test_empty_text_inside_a_result_and_the_system_goes_too():

@@ -5,6 +5,7 @@ import pytest
 from toolbridge.core.codec import Rules
 from toolbridge.core.messages import Call, Loss, Request, Result, Text, Turn
 from toolbridge.history import prepare
+from toolbridge.history.empty import ADDED
 
 ALTERNATE = Rules(alternate=True)
 FOLD = Rules(system_in_place=False)
@@ -76,3 +77,47 @@ def test_a_last_turn_by_the_assistant_is_continued_only_where_the_target_can():
     assert answer.request.turns == (*given, user("Continue."))
     why = 'the target does not continue an assistant message: "Continue." is added'
     assert answer.losses == (Loss("turns.1", why),)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ((user("a"), system("s"), assistant("b"), user("c")), True),
+        ((user("a"), system("s"), system("t")), True),
+        ((user("a"), assistant("b"), system("s"), user("c")), False),
+        ((user("a"), system("s"), user("c")), False),
+    ],
+)
+def test_a_system_turn_stays_only_after_the_user_and_before_the_assistant(given, kept):
+    prepared = prepare(Request("m", given), Rules(system_after_user=True))
+    assert (prepared.request.turns == given) is kept
+    assert (prepared.losses == ()) is kept
+    assert [turn.role for turn in prepared.request.turns].count("system") == (
+        sum(turn.role == "system" for turn in given) if kept else 0
+    )
+    own = prepare(Request("m", given), Rules(system_after_user=True), same_api=True)
+    assert own.request.turns == given
+
+
+NEEDS_TURN = Rules(needs_turn=True)
+
+
+@pytest.mark.parametrize(
+    "given", [(), (Turn("user", ()),), (user("a"), assistant("b"), Turn("user", ()))]
+)
+def test_a_conversation_without_a_user_message_gets_a_full_stop_and_a_warning(given):
+    prepared = prepare(Request("m", given, (Text("Be brief."),)), NEEDS_TURN)
+    assert prepared.request.turns == (*given[:-1], user("."))
+    assert prepared.losses == (Loss("turns", ADDED),)
+
+
+def test_a_conversation_without_messages_stays_where_its_api_allows_it():
+    request = Request("m", (), (Text("Be brief."),))
+    assert prepare(request, Rules()).request == request
+    assert prepare(request, NEEDS_TURN, same_api=True).request == request
+
+
+@pytest.mark.parametrize("last", [assistant("b"), Turn("assistant", ())])
+def test_only_a_user_message_is_filled(last):
+    given = (user("a"), last)
+    assert turns(*given, rules=NEEDS_TURN) == given

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import aiohttp
@@ -249,6 +249,43 @@ async def test_at_sigterm_running_answers_finish_and_new_connections_are_refused
             assert not running.done()
             gate.open.set()
             assert await running == "m end"
+
+
+STOPPED = {
+    "/v1/messages": {"max_tokens": 9, "messages": [{"role": "user", "content": "q"}]},
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": "q"}]},
+    "/v1/responses": {"input": "q"},
+    "/v1beta/models/x:streamGenerateContent?alt=sse": {"contents": [{"parts": [{"text": "q"}]}]},
+    "/api/chat": {"messages": [{"role": "user", "content": "q"}]},
+}
+
+
+async def test_after_the_grace_every_stream_ends_with_an_error_of_its_api(tmp_path):
+    async def read(path: str) -> str:
+        body = STOPPED[path] | {"model": "x", "stream": True}
+        said = b""
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(process.url + path, json=body) as answer,
+        ):
+            with suppress(aiohttp.ClientError):
+                async for piece in answer.content.iter_any():
+                    said += piece
+        return said.decode()
+
+    async with models("m") as [(gate, server)]:
+        settings = config_for(server, "stop_grace = 1.0")
+        async with gateway_process(tmp_path, settings) as process:
+            gate.open.clear()
+            running = [asyncio.create_task(read(path)) for path in STOPPED]
+            await until(lambda: gate.begun == len(STOPPED))
+            await asyncio.sleep(0.2)
+            os.kill(process.pid, signal.SIGTERM)
+            for path, said in zip(STOPPED, await asyncio.gather(*running), strict=True):
+                assert "the gateway was stopped" in said.rstrip().split("\n")[-1], path
+                assert "[DONE]" not in said, path
+            await until(lambda: is_gone(process.pid))
+            assert "Traceback" not in logged(process)
 
 
 async def test_readiness_is_false_for_a_while_before_the_port_closes(tmp_path):

@@ -13,6 +13,7 @@ from tests.tables import every_row
 from toolbridge.policy import model_table
 from toolbridge.policy.model_facts import KnownModel
 from toolbridge.policy.model_families import find_family
+from toolbridge.policy.model_quirks import quirks_for
 from toolbridge.policy.model_table import (
     find_in_table,
     known_names,
@@ -155,6 +156,31 @@ def test_a_new_claude_follows_its_family(name, types, efforts, sampling, forced,
     assert known.thinking_types == types
     assert len(known.efforts or ()) == efforts
     assert (known.sampling, known.forced_tools, known.prefill) == (sampling, forced, prefill)
+
+
+@every_row(
+    ("name", "kept"),
+    [
+        ("claude-3-5-haiku-20241022", False),
+        ("claude-sonnet-4-20250514", False),
+        ("claude-opus-4-1", False),
+        ("claude-haiku-4-5-20251001", False),
+        ("claude-sonnet-4-6", False),
+        ("claude-opus-4-7", False),
+        ("claude-opus-4-8", None),
+        ("claude-opus-5", None),
+        ("claude-sonnet-5", None),
+        ("claude-haiku-5-5", None),
+        ("claude-fable-5", None),
+        ("claude-opus-4-10", None),
+    ],
+)
+def test_claude_models_before_opus_4_8_refuse_system_messages_inside_a_conversation(name, kept):
+    known = find_family(name)
+    assert known is not None
+    assert known.system_in_place is kept
+    quirk = quirks_for(known, "anthropic").get("system_in_place", True)
+    assert quirk is (kept is None)
 
 
 @every_row(

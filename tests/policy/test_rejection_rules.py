@@ -368,6 +368,28 @@ def test_roles_and_tools_of_other_kinds():
     assert body == CHAT
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'messages: Unexpected role "system". The Messages API accepts a top-level `system` parameter',
+        "role 'system' is not supported on this model",
+    ],
+)
+def test_system_messages_become_marked_user_messages(text):
+    blocks = [{"type": "text", "text": "B"}]
+    system = [{"role": "system", "content": "A"}, {"role": "system", "content": blocks, "x": 1}]
+    body, losses = sent_again(text, CLAUDE | {"messages": [USER, *system]}, "anthropic")
+    marked = "<system-reminder>\n{}\n</system-reminder>"
+    assert body["messages"] == [
+        USER,
+        {"role": "user", "content": marked.format("A")},
+        {"role": "user", "content": [{"type": "text", "text": marked.format("B")}]},
+    ]
+    assert losses[0].startswith("role system: ")
+    given = CHAT | {"messages": [*system, USER]}
+    assert find_corrections(Problem("rejected", text, status=400), given, "openai_chat") == ()
+
+
 def test_a_path_names_items_of_that_type_only():
     text = "messages.1.content.1.tool_use.text: Extra inputs are not permitted"
     blocks = [{"type": "text", "text": "a"}, {"type": "tool_use", "id": "t", "name": "f", "input": {}, "text": ""}]  # fmt: skip

@@ -7,7 +7,7 @@ from tests.tables import every_row
 
 from toolbridge.core.errors import KINDS
 from toolbridge.core.messages import Problem
-from toolbridge.policy.retry import is_permanent, may_retry, wait
+from toolbridge.policy.retry import hides_status, is_permanent, may_retry, wait
 
 TRANSIENT = {
     "broken_call",
@@ -70,3 +70,13 @@ def test_dice_take_away_at_most_half_of_a_wait(attempt, dice):
     problem = Problem("overloaded", "x")
     longest = wait(problem, attempt, 0.0)
     assert longest / 2 <= wait(problem, attempt, dice) <= longest <= 8.0
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "left", "hides"),
+    [(7.0, 5.0, True), (5.0, 5.0, True), (3.0, 5.0, False), (7.0, 0.0, False), (7.0, -1.0, False)],
+)
+def test_a_wait_across_the_first_byte_hides_the_status(retry_after, left, hides):
+    problem = Problem("rate_limited", "x", retry_after=retry_after)
+    assert hides_status(problem, retry_after, left) is hides
+    assert not hides_status(Problem("overloaded", "x"), retry_after, left)

@@ -509,3 +509,23 @@ async def test_a_missing_key_leads_to_the_next_address():
             reply, said = await ask(here)
     assert text_of(said) == "hello"
     assert reply.headers["x-toolbridge-tried"] == "a/x no_model (unknown_model)"
+
+
+@pytest.mark.parametrize("passthrough", [False, True])
+@pytest.mark.parametrize(("first_byte", "status"), [(0.9, 429), (2.0, 200)])
+async def test_a_wait_beyond_the_first_byte_is_left_to_the_client(first_byte, status, passthrough):
+    answers = iter([fails(429, retry_after="1"), says("anthropic", "hello")])
+
+    async def answer(heard: Heard, line: Line) -> None:
+        await next(answers)(heard, line)
+
+    async with model_server(answer) as server:
+        provider = ProviderConfig("anthropic", server.url, passthrough=passthrough)
+        config = Config(providers={"a": provider}, map={"m": "a/x"}, first_byte=first_byte)
+        async with gateway(config) as (here, _):
+            reply, said = await ask(here)
+    assert reply.status == status
+    if status == 429:
+        assert reply.headers["retry-after"] == "1"
+    else:
+        assert text_of(said) == "hello"

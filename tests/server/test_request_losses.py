@@ -218,7 +218,7 @@ async def test_what_chat_has_too_is_carried_and_no_internal_name_is_shown():
         "low",
     )
     # The rest is in the log: no answer depends on it. Without hosted tools none can be called.
-    assert WARNING not in headers
+    assert headers[WARNING] == "truncation: Chat Completions has no field for it"
 
 
 async def test_stream_options_and_store_are_no_losses():

@@ -271,6 +271,45 @@ async def test_an_event_that_never_was_is_refused(last, status, code):
     assert (got, error["code"]) == (status, code)
 
 
+@pytest.mark.parametrize("ended", [False, True])
+async def test_an_event_beyond_the_end_is_refused(ended):
+    answers = (reply(),) if ended else (silent,)
+    async with (
+        streaming(scripted(*answers)) as (url, _, _),
+        aiohttp.ClientSession() as client,
+        client.post(f"{url}/v1/stream", json={"prompt": "x"}) as response,
+    ):
+        run = response.headers["x-toolbridge-run"]
+        events = read(response)
+        last = [e async for e in events][-1] if ended else await anext(events)
+        beyond = {"last-event-id": f"{run}:{number(last) + 40}"}
+        async with client.get(f"{url}/v1/stream/{run}", headers=beyond) as got:
+            assert got.status == 400
+            assert (await got.json())["error"]["where"] == "Last-Event-ID"
+        if ended:
+            async with client.get(
+                f"{url}/v1/stream/{run}", headers={"last-event-id": last.id}
+            ) as got:
+                assert (got.status, await got.read()) == (200, b"")
+
+
+@pytest.mark.parametrize("key", ["", "  "])
+async def test_an_empty_idempotency_key_is_refused(key):
+    async with streaming(scripted()) as (url, _, _):
+        got, error = await refused(url, {"prompt": "x"}, **{"idempotency-key": key})
+    assert (got, error["where"]) == (400, "Idempotency-Key")
+
+
+async def test_the_path_of_the_websocket_asks_for_an_upgrade():
+    async with (
+        streaming(scripted()) as (url, _, _),
+        aiohttp.ClientSession() as client,
+        client.get(f"{url}/v1/stream/ws") as got,
+    ):
+        assert (got.status, got.headers["upgrade"]) == (426, "websocket")
+        assert (await got.json())["error"]["code"] == "upgrade_required"
+
+
 @pytest.mark.req("TF-52")
 async def test_a_run_that_nobody_follows_is_abandoned():
     gone = asyncio.Event()
@@ -411,6 +450,8 @@ async def test_a_tool_of_the_callers_own_is_answered_over_the_back_channel(given
             seen.append(said)
             if said.name == "tool.call":
                 body = {"id": said.data["id"], **given}
+                async with client.post(back, json={"result": 1, "error": "x"} | body) as both:
+                    assert both.status == 400
                 async with client.post(back, json=body) as taken:
                     assert await taken.json() == {"accepted": True}
                 async with client.post(back, json=body) as twice:

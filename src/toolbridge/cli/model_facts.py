@@ -103,11 +103,12 @@ def _rules(known: KnownModel) -> Iterator[tuple[str, str, list[str]]]:
         "temperature and top_p while it thinks": known.sampling == "effort_none",
         "forced tool calls": known.forced_tools is False,
         "a last message of the assistant": known.prefill is False,
+        "system messages inside a conversation": known.system_in_place is False,
         "an effort": known.efforts == () and known.style != "none",
         "tools with reasoning in Chat Completions": known.api == "responses_for_tools",
     }
     if words := [word for word, is_refused in refused.items() if is_refused]:
-        fields = ["sampling", "forced_tools", "prefill", "api", "efforts"]
+        fields = ["sampling", "forced_tools", "prefill", "system_in_place", "api", "efforts"]
         yield "refuses", ", ".join(words), fields
 
 

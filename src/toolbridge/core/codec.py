@@ -32,8 +32,12 @@ class Rules(msgspec.Struct, frozen=True, cache_hash=True):
     """Whether turns of the same role must be merged and the first turn must be the user's."""
     system_in_place: bool = True
     """Whether a system turn may come later; otherwise it becomes a marked user turn."""
+    system_after_user: bool = False
+    """Whether such a turn must follow a user turn, and an assistant turn or nothing follow it."""
     empty_text: bool = True
     """Whether a text may be empty or blank."""
+    needs_turn: bool = False
+    """Whether a request needs a turn with content beside its system prompt."""
     may_end_with_assistant: bool = True
     """Whether the model continues a last assistant turn; otherwise a user turn asks it to."""
     signed_thoughts: bool = False

@@ -96,7 +96,7 @@ _MINOR = frozenset(
     {
         "metadata", "client_metadata", "labels", "service_tier", "serviceTier", "speed",
         "inference_geo", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options",
-        "keep_alive", "truncation", "context_management", "user", "safety_identifier", "obfuscation",
+        "keep_alive", "context_management", "user", "safety_identifier", "obfuscation",
         "moderation", "_debug_render_only",
     }
 )  # fmt: skip
@@ -107,6 +107,12 @@ _MCP_SERVERS = (
     "`mcp_toolset` names it"
 )
 """The reason of a loss of the servers of a request. Anthropic, MCP connector: `mcp_servers`."""
+
+LIMITS = frozenset({"max_tokens", "max_completion_tokens"})
+"""Fields of OpenAI's that are in `Request.extra` only if they are -1."""
+NO_LIMIT = "-1 is left out: it means no limit, and the provider's own limit applies"
+
+_REASONS = {"mcp_servers": _MCP_SERVERS, **dict.fromkeys(LIMITS, NO_LIMIT)}
 
 _OBJECTS = frozenset(
     {
@@ -140,7 +146,7 @@ def carry(
             continue
         name = path.partition(".")[0]
         minor = name in _MINOR or path.rpartition(".")[2] in _MINOR
-        why = _MCP_SERVERS if path == "mcp_servers" else _why(meaning, own, found, api)
+        why = _REASONS.get(path) or _why(meaning, own, found, api)
         losses.append(Loss(path, why, minor))
     return carried, losses
 

@@ -186,6 +186,10 @@ class Healer:
             self._write(block, ev.Healed(0, report))
         self.broken = self.broken or outcome.hopeless
         if outcome.hopeless and block.flow.sent:
+            # The beginning stays, so the rest follows as the model wrote it: the client's parser
+            # refuses the text, and nothing of it is missing.
+            if unsent := block.flow.unsent:
+                self._write(block, ev.CallDelta(0, unsent))
             broken = msgspec.structs.replace(block.call, arguments={}, raw=block.flow.text)
             self._write(block, ev.CallEnd(0, broken))
         else:

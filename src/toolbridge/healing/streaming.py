@@ -62,6 +62,11 @@ class StreamHealing:
         self._pieces = ["".join(self._pieces)]
         return self._pieces[0]
 
+    @property
+    def unsent(self) -> str:
+        """The text that was received and not sent."""
+        return "".join(self._clean)[self.sent :]
+
     def feed(self, piece: str) -> str:
         """Add a piece; return the text that may be sent now."""
         self._pieces.append(piece)

@@ -85,15 +85,15 @@ def prepare(
         yield from pause
         turns = one_at_a_time(turns) if sequential else turns
     if not rules.empty_text:
-        turns, system = without_empty_text(turns, system)
+        turns, system = without_empty_text(turns, system, losses)
     yield from pause
-    if not rules.system_in_place:
-        turns = roles.fold_system(turns, losses)
+    if not rules.system_in_place or (rules.system_after_user and not same_api):
+        turns = roles.fold_system(turns, rules, losses)
     if rules.alternate:
         # Anthropic merges consecutive messages of one role itself, so its clients may send them.
         turns = roles.begin_with_user(turns if same_api else roles.merge(turns))
-    if not turns or turns[-1].role == "assistant":
-        turns = roles.finish(turns, request.turns, rules, losses)
+    if not turns or turns[-1].role == "assistant" or not turns[-1].content:
+        turns = roles.finish(turns, request.turns, rules, losses, same_api=same_api)
     yield from pause
     if has_calls:
         turns = legal_ids(turns, rules)

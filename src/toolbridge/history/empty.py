@@ -9,13 +9,16 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from toolbridge.core.messages import Part, Result, Text, Turn
+from toolbridge.core.messages import Loss, Part, Result, Text, Turn
 
 P = TypeVar("P", bound=Part)
 
+FULL_STOP = Turn("user", (Text("."),))
+ADDED = 'the target requires a user message with content: "." is added'
+
 
 def without_empty_text(
-    turns: Sequence[Turn], system: tuple[Text, ...]
+    turns: Sequence[Turn], system: tuple[Text, ...], losses: list[Loss]
 ) -> tuple[list[Turn], tuple[Text, ...]]:
     """Return turns and system without text that is empty or white space.
 
@@ -25,7 +28,8 @@ def without_empty_text(
     kept = [turn for turn in map(_turn, turns) if turn.content]
     ends_with_user = bool(turns) and turns[-1].role != "assistant"
     if (turns and not kept) or (ends_with_user and kept[-1].role == "assistant"):
-        kept.append(Turn("user", (Text("."),)))
+        losses.append(Loss("turns", ADDED))
+        kept.append(FULL_STOP)
     return kept, _without_empty(system)
 
 

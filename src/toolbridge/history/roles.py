@@ -10,29 +10,50 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from toolbridge.core.codec import Rules
-from toolbridge.core.messages import Loss, Part, Text, Turn
+from toolbridge.core.messages import Foreign, Loss, Part, Text, Turn
+from toolbridge.history.empty import ADDED, FULL_STOP
 
 _OPEN, _CLOSE = "<system-reminder>", "</system-reminder>"
 
 
-def fold_system(turns: Sequence[Turn], losses: list[Loss]) -> list[Turn]:
+def fold_system(turns: Sequence[Turn], rules: Rules, losses: list[Loss]) -> Sequence[Turn]:
     """Return `turns` with system turns as user turns, marked as `<system-reminder>`.
 
     They keep their position: moved into the system prompt, each would change the cached prefix.
+    Where the target accepts system turns, only those at a wrong position are folded.
     """
-    folded = sum(turn.role == "system" for turn in turns)
+    if not any(turn.role == "system" for turn in turns):
+        return turns
+    if rules.system_in_place:
+        return _fold(turns, [_misplaced(turns, number) for number in range(len(turns))], losses)
+    return _fold(turns, [turn.role == "system" for turn in turns], losses)
+
+
+def _misplaced(turns: Sequence[Turn], number: int) -> bool:
+    if turns[number].role != "system":
+        return False
+    before = next((turn.role for turn in reversed(turns[:number]) if turn.role != "system"), "")
+    after = next((turn.role for turn in turns[number:] if turn.role != "system"), "assistant")
+    return before != "user" or after != "assistant"
+
+
+def _fold(turns: Sequence[Turn], chosen: list[bool], losses: list[Loss]) -> Sequence[Turn]:
+    folded = sum(chosen)
     if not folded:
-        return list(turns)
+        return turns
     # Claude Code sends many of these with every request: one loss for all of them.
     why = "a system message inside the conversation is sent as a user message, marked as a reminder"
     losses.append(Loss("turns", f"{why} ({folded})" if folded > 1 else why))
     return [
-        Turn("user", _reminder(turn.content)) if turn.role == "system" else turn for turn in turns
+        Turn("user", _reminder(turn.content)) if fold else turn
+        for turn, fold in zip(turns, chosen, strict=True)
     ]
 
 
 def _reminder(content: tuple[Part, ...]) -> tuple[Part, ...]:
-    return tuple(_marked(part) if isinstance(part, Text) else part for part in content)
+    """Return the parts of a reminder, without the fields that only a system message has."""
+    kept = (part for part in content if not isinstance(part, Foreign) or part.kind != "message")
+    return tuple(_marked(part) if isinstance(part, Text) else part for part in kept)
 
 
 def _marked(part: Text) -> Text:
@@ -64,19 +85,29 @@ def begin_with_user(turns: Sequence[Turn]) -> Sequence[Turn]:
     first = next((n for n, turn in enumerate(turns) if turn.role != "system"), None)
     if first is None or turns[first].role == "user":
         return turns
-    return [*turns[:first], Turn("user", (Text("."),)), *turns[first:]]
+    return [*turns[:first], FULL_STOP, *turns[first:]]
 
 
 def finish(
-    turns: Sequence[Turn], original: Sequence[Turn], rules: Rules, losses: list[Loss]
+    turns: Sequence[Turn],
+    original: Sequence[Turn],
+    rules: Rules,
+    losses: list[Loss],
+    *,
+    same_api: bool = False,
 ) -> Sequence[Turn]:
     """Return `turns` with an end that the target accepts."""
-    if not original:
-        return turns
     if not turns:
-        return [Turn("user", (Text("."),))]
+        # OpenAI Responses: with a stored prompt or conversation, its clients need no input.
+        if not original and (same_api or not rules.needs_turn):
+            return turns
+        losses.append(Loss("turns", ADDED))
+        return [FULL_STOP]
     if turns[-1].role != "assistant":
-        return turns
+        if turns[-1].content or not rules.needs_turn:
+            return turns
+        losses.append(Loss("turns", ADDED))
+        return [*turns[:-1], FULL_STOP]
     if original[-1].role == "assistant":
         if rules.may_end_with_assistant:
             return turns

@@ -22,6 +22,7 @@ Kind: TypeAlias = Literal[
     "drop", "choose", "rename", "cap", "clamp", "api", "adaptive", "budget", "token_budget",
     "close_objects", "not_strict", "keywords", "json_object", "no_schema", "auto_choice",
     "nine_character_ids", "fill", "arguments", "role", "functions_only",
+    "reminders",
 ]  # fmt: skip
 
 
@@ -278,6 +279,20 @@ def _functions_only(body: JsonObject, _: Correction, __: str) -> JsonObject:
     return edited if edited.get("tools") else remove(remove(edited, "tools"), "tool_choice")
 
 
+def _reminders(body: JsonObject, _: Correction, api: str) -> JsonObject:
+    """Return `body` with system messages as user messages, marked as `<system-reminder>`."""
+
+    def marked(text: Json) -> Json:
+        return f"<system-reminder>\n{text}\n</system-reminder>" if isinstance(text, str) else text
+
+    def as_user(message: Json) -> Json:
+        given = message.get("content") if isinstance(message, dict) else None
+        user = edit({"role": "user", "content": given}, "content.*:text.text", marked)
+        return user if isinstance(given, list) else edit(user, "content", marked)
+
+    return edit(body, "messages.*:system", as_user) if api == "anthropic" else body
+
+
 _ACTIONS: dict[Kind, Callable[[JsonObject, Correction, str], JsonObject]] = {
     "drop": _drop,
     "choose": _choose,
@@ -299,6 +314,7 @@ _ACTIONS: dict[Kind, Callable[[JsonObject, Correction, str], JsonObject]] = {
     "arguments": _arguments,
     "role": _role,
     "functions_only": _functions_only,
+    "reminders": _reminders,
 }
 
 # ── the report ───────────────────────────────────────────────────────────────
@@ -321,6 +337,10 @@ _REPORTS: dict[Kind, tuple[str, str]] = {
     "fill": ("", "{target} needs it in messages with calls; a blank was sent"),
     "arguments": ("tool calls", "{target} accepts valid JSON only; broken arguments were wrapped"),
     "role": ("role developer", "{target} rejects it; system was sent"),
+    "reminders": (
+        "role system",
+        "{target} rejects it; user messages marked as reminders were sent",
+    ),
     "functions_only": ("tools", "{target} accepts functions only; other tools were left out"),
 }
 """Kind → the field in the report, empty for the correction's own path, and the text."""

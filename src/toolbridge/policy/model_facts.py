@@ -47,6 +47,8 @@ class KnownModel(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether `tool_choice` may force a call."""
     prefill: bool | None = None
     """Whether the last message may be the assistant's."""
+    system_in_place: bool | None = None
+    """Anthropic: whether a system message may come inside the conversation."""
     api: Literal["", "responses", "responses_for_tools"] = ""
     """OpenAI: whether the model needs the Responses API, always or for tools with reasoning."""
     retires: str = ""

@@ -8,6 +8,8 @@ only what a wrong request would be rejected for, not limits.
 import re
 from functools import lru_cache
 
+from msgspec.structs import replace
+
 from toolbridge.policy.model_facts import KnownModel
 from toolbridge.policy.model_table import spellings
 
@@ -18,6 +20,7 @@ _OLD_CLAUDE = KnownModel(
     sampling="yes",
     prefill=True,
     forced_tools=True,
+    system_in_place=False,
 )
 # Anthropic, extended thinking and effort: the rules of each generation.
 _BUDGET_CLAUDE = KnownModel(
@@ -28,6 +31,7 @@ _BUDGET_CLAUDE = KnownModel(
     sampling="yes",
     prefill=True,
     forced_tools=True,
+    system_in_place=False,
 )
 _ADAPTIVE_CLAUDE = KnownModel(
     can=_THINKS | {"tools", "vision"},
@@ -37,6 +41,8 @@ _ADAPTIVE_CLAUDE = KnownModel(
     sampling="no",
     prefill=False,
 )
+# Anthropic, Messages API: Opus 4.8 is the first model that accepts the role `system` in `messages`.
+_BEFORE_OPUS_4_8 = replace(_ADAPTIVE_CLAUDE, system_in_place=False)
 _LATEST_CLAUDE = KnownModel(
     can=_THINKS | {"tools", "vision"},
     style="adaptive",
@@ -67,6 +73,7 @@ _RULES: tuple[tuple[str, KnownModel], ...] = (
     (r"claude-(?:3|2|instant)", _OLD_CLAUDE),
     (r"claude-(?:fable|mythos)-(?:5-[1-9]|[6-9])", _LATEST_CLAUDE),
     (r"claude-(?:opus|sonnet)-(?:5-[5-9]|[6-9])", _LATEST_CLAUDE),
+    (r"claude-(?:(?:haiku|sonnet)-4|opus-4-[67]$)", _BEFORE_OPUS_4_8),
     (r"claude-(?:haiku|sonnet|opus|fable|mythos)-[4-9]", _ADAPTIVE_CLAUDE),
     (r"o[134]-(?:pro|deep-research)", _ONLY_RESPONSES),
     (r"o[1-9](?:-|$)", _O_SERIES),

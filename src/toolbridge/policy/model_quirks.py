@@ -25,6 +25,8 @@ def _anthropic(known: KnownModel) -> JsonObject:
         found["forced_tools"] = False
     if known.prefill:
         found["prefill"] = True
+    if known.system_in_place is False:
+        found["system_in_place"] = False
     if known.thinking_types is not None:
         found["thinking_types"] = [*known.thinking_types]
         if known.efforts is not None:

@@ -274,8 +274,7 @@ def _formats(text: str, _: JsonObject) -> Iterator[Corrections]:
     # "… set 'tool_config.function_calling_config.mode' field to ANY instead of populating
     # 'response_mime_type' …", "Function calling with a response mime type … is unsupported"
     if re.search(
-        r"cannot be combined with tool|populating 'response_mime_type'"
-        r"|function calling with a response mime type",
+        r"cannot be combined with tool|populating 'response_mime_type'|with a response mime type",
         text,
         re.IGNORECASE,
     ):
@@ -296,8 +295,7 @@ def _tool_choice(text: str, _: JsonObject) -> Iterator[Corrections]:
 # DeepSeek: "Missing `reasoning_content` field in the assistant message at message index 2."; Kimi:
 # "reasoning_content is missing in assistant tool call message at index 2"
 _MISSING = lazy_pattern(
-    r"missing [`'\"]?(reasoning_content)|[`'\"]?(reasoning_content)[`'\"]? is missing",
-    re.IGNORECASE,
+    r"missing [`'\"]?reasoning_content|reasoning_content[`'\"]? is missing", re.IGNORECASE
 )
 
 
@@ -313,6 +311,9 @@ def _conversation(text: str, _: JsonObject) -> Iterator[Corrections]:
     # DeepSeek: "messages[0].role: unknown variant `developer`, expected one of `system`, …"
     if re.search(r"\bdeveloper\b", text) and re.search(r"role|variant|one of", text):
         yield (Correction("role"),)
+    # Anthropic: 'messages: Unexpected role "system". …', "role 'system' is not supported on …"
+    if re.search(r"role [`'\"]system[`'\"]", text, re.IGNORECASE):
+        yield (Correction("reminders"),)
     # DeepSeek: "tools[2]: unknown variant `custom`, expected `function`"
     if re.search(r"unknown variant .{1,60}expected [`'\"]function", text, re.IGNORECASE):
         yield (Correction("functions_only"),)

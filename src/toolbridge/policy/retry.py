@@ -46,6 +46,15 @@ def may_retry(
     return problem.retry_after is None or problem.retry_after <= patience
 
 
+def hides_status(problem: Problem, delay: float, left: float) -> bool:
+    """Return whether a wait of `delay` seconds would cost the client the provider's Retry-After.
+
+    `left` are the seconds until the client gets a 200 and its headers in any case; 0 or less where
+    it has them, or where no time is set. With the error in place of the wait, it gets the status.
+    """
+    return problem.retry_after is not None and 0 < left <= delay
+
+
 def wait(problem: Problem, attempt: int, dice: float) -> float:
     """Return the seconds to wait after attempt number `attempt`; `dice` is random in [0, 1)."""
     if problem.retry_after is not None:

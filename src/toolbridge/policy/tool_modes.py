@@ -230,6 +230,10 @@ def tell_tools(request: Request, target: Target, mode: ToolMode, options: ModeOp
     told = render_history(request, spoken or DEFAULT_DIALECT)
     if options.tagged_calls and (spoken or DEFAULT_DIALECT) == DEFAULT_DIALECT:
         told = _tagged(told, request)
+    if not offered_tools(request.tools, request.tool_choice):  # `tool_choice` is "none"
+        why = f"past calls are written as text for {target.model}"
+        losses = (Loss("tools", why),) if told.turns != request.turns else ()
+        return ToldTools(told, "prompt", losses)
     return ToldTools(told, "prompt", (Loss("tools", why),))
 
 
@@ -256,14 +260,33 @@ def _constrained(request: Request, target: Target, offered: list[Tool]) -> ToldT
         otherwise=None if own is None else own.schema or {"type": "object"},
     )
     told = replace(render_history(request, CONSTRAINED), output=OutputFormat(schema, "answer"))
-    why = f"{_why(target)}, and its answer is constrained to their schemas"
-    losses = [Loss("tools", why)]
+    losses = [Loss("tools", _why(target) + _CONSTRAINED)]
     if choice.mode in FORCED and told.sampling.temperature is None:
         # Small models choose the right tool more often without chance: SmolLM2-135M 7 of 8 times,
         # with llama.cpp's default of 0.8 only 4 times.
         told = replace(told, sampling=replace(told.sampling, temperature=0.0))
         losses.append(Loss("sampling.temperature", "0 for a call that must be made", minor=True))
     return ToldTools(told, "constrained", tuple(losses), constrained_reader(target.model))
+
+
+_CONSTRAINED = ", and its answer is constrained to their schemas"
+
+
+def constraint_losses(
+    told: tuple[Loss, ...], encoded: tuple[Loss, ...]
+) -> tuple[tuple[Loss, ...], tuple[Loss, ...]]:
+    """Return the losses of a constrained answer, those of its schema as losses of the tools.
+
+    The schema and its name are made from the tools: the client has no field for them.
+    """
+    if any(loss.what in {"output", "output.strict"} for loss in encoded):
+        told = tuple(replace(loss, why=loss.why.removesuffix(_CONSTRAINED)) for loss in told)
+    renamed = (
+        replace(loss, what="tools") if loss.what.partition(".")[0] == "output" else loss
+        for loss in encoded
+        if loss.what != "output.name"
+    )
+    return told, tuple(renamed)
 
 
 def _why(target: Target) -> str:

@@ -22,7 +22,7 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Message, Problem
 from toolbridge.policy.answer_stages import AnswerStages
 from toolbridge.policy.rescue import is_unparsed
-from toolbridge.policy.retry import may_retry, wait
+from toolbridge.policy.retry import hides_status, may_retry, wait
 from toolbridge.routing.exchange_trace import ExchangeTrace
 from toolbridge.routing.route import Route
 from toolbridge.routing.sources import Batch, HttpSource, Source
@@ -42,6 +42,8 @@ class OpenedAnswer(Protocol):
 
     has_next: bool
     """Whether another provider can answer instead."""
+    opens_at: float
+    """When the client gets status and headers in any case, by the event loop; 0 for no time."""
 
     @property
     def needs_other_api(self) -> bool: ...
@@ -100,6 +102,7 @@ class AnswerAttempts:
         self.attempts = 0
         self.has_next = False
         """Whether another provider can answer instead: then the waits are short."""
+        self.opens_at = 0.0
         self._current: _Attempt | None = None
 
     @property
@@ -184,9 +187,7 @@ class AnswerAttempts:
             self._trace.failed(problem, "sent again without what the provider rejected")
             self.attempts = 0
             return True
-        if is_unparsed(problem):
-            return False
-        if self.attempts > self._request.route.retries:
+        if is_unparsed(problem) or self.attempts > self._request.route.retries:
             return False
         allowed = may_retry(
             problem, attempt=self.attempts, content_sent=False, has_next=self.has_next
@@ -194,6 +195,9 @@ class AnswerAttempts:
         if not allowed:
             return False
         delay = wait(problem, self.attempts, random.random())  # noqa: S311  jitter
+        left = self.opens_at - asyncio.get_running_loop().time() if self.opens_at else 0.0
+        if hides_status(problem, delay, left):
+            return False
         self._trace.failed(problem, f"sent again after {delay:.1f} s")
         await self._pause(delay)
         return True
@@ -218,6 +222,7 @@ class KnownAnswer:
     maker = ""
     needs_other_api = False
     has_next = False
+    opens_at = 0.0
 
     def __init__(self, events: Batch) -> None:
         self._events = events

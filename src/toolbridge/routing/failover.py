@@ -63,6 +63,8 @@ class AnswerChain:
         self.route: Route
         """The route that answers; set by `prepare`, as `attempts`."""
         self.attempts: OpenedAnswer
+        self.opens_at = 0.0
+        """When the client gets status and headers in any case, by the event loop; 0 for no time."""
         self._reopened = False
         self.tried: list[TriedAddress] = []
         """The addresses that did not answer, in order."""
@@ -106,6 +108,7 @@ class AnswerChain:
             begun = False
             last: ev.Event | None = None
             sending = self._sending()
+            self.attempts.opens_at = self.opens_at
             try:
                 if sending.waits:
                     await sending.wait()

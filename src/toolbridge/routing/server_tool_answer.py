@@ -50,6 +50,7 @@ class DirectAnswer:
     maker = ""
     needs_other_api = False
     has_next = False
+    opens_at = 0.0
 
     def __init__(
         self, search: DirectSearch, run: RunServerTool, trace: ExchangeTrace, seconds: float
@@ -132,6 +133,14 @@ class ServerToolAnswer:
     @has_next.setter
     def has_next(self, value: bool) -> None:
         self._attempts.has_next = value
+
+    @property
+    def opens_at(self) -> float:
+        return self._attempts.opens_at
+
+    @opens_at.setter
+    def opens_at(self, value: float) -> None:
+        self._attempts.opens_at = value
 
     async def events(self) -> AsyncGenerator[Batch, None]:
         """Yield the events of the answer, as `AnswerAttempts.events` does."""

@@ -203,16 +203,31 @@ class Streams:
         """Follow a run of this caller, live or past; raise `UnknownRun`."""
         live = self._mine(run, caller)
         if live is not None:
+            if after > live.run.log.last:
+                raise _beyond(live.run.log.last)
             return RunSubscription(run, _follow(live.run.log, after))
         if process := await self._process_of(run, caller):
             return RunSubscription(run, self._elsewhere(run, process, caller, after))
-        if not await self._is_kept(run, caller):
+        if not await self._has(run, caller, 0):
             raise UnknownRun(f"there is no run {run[:64]!r} for this caller; it may have expired")
+        if after and not await self._has(run, caller, after - 1):
+            await self._check_ended_early(run, caller)
         return RunSubscription(run, self._past(run, caller, after))
 
-    async def _is_kept(self, run: str, caller: str) -> bool:
-        async with aclosing(self._stored(run, caller, 0)) as batches:
+    async def _has(self, run: str, caller: str, after: int) -> bool:
+        """Return whether events after `after` are stored."""
+        async with aclosing(self._stored(run, caller, after)) as batches:
             return await anext(batches, None) is not None
+
+    async def _check_ended_early(self, run: str, caller: str) -> None:
+        """Raise `MalformedRequest` for an event after the end of a run.
+
+        A process that was killed may have sent events that it did not store.
+        """
+        async with aclosing(self._stored(run, caller, 0)) as batches:
+            async for batch in batches:
+                if batch[-1].is_last:
+                    raise _beyond(batch[-1].n)
 
     async def _past(self, run: str, caller: str, after: int) -> Batches:
         last: Record | None = None
@@ -222,8 +237,8 @@ class Streams:
                 last = batch[-1]
                 if fresh := [record for record in batch if record.n > after]:
                     yield fresh
-        if last is not None and not last.is_last:
-            yield _ending(last.n)
+        if last is None or not last.is_last:
+            yield _ending(last.n if last else after)
 
     async def _elsewhere(self, run: str, process: str, caller: str, after: int = 0) -> Batches:
         """Follow a run of another process on the same store."""
@@ -251,7 +266,7 @@ class Streams:
         live = self._mine(run, caller)
         if live is None:
             await self._refuse_elsewhere(run, caller)
-            if not await self._is_kept(run, caller):
+            if not await self._has(run, caller, 0):
                 raise UnknownRun(f"there is no run {run[:64]!r}")
             return False
         return _stop(live, why, "the caller aborted the stream")
@@ -310,6 +325,10 @@ async def _follow(log: EventLog, after: int) -> Batches:
         async with aclosing(reader.batches()) as batches:
             async for batch in batches:
                 yield [record for _, record in batch]
+
+
+def _beyond(last: int) -> MalformedRequest:
+    return MalformedRequest(f"the run has {last} events", where="Last-Event-ID")
 
 
 def _ending(last: int) -> list[Record]:

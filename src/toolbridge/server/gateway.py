@@ -4,6 +4,7 @@ All endpoints that ask a model use `Gateway.converse`, streaming or not. An endp
 itself: it passes an `ApiEndpoint` with its codec and the values from the path.
 """
 
+import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -18,7 +19,7 @@ from toolbridge.accounting.spent import with_output
 from toolbridge.config import Config, ProviderConfig, secret, secrets_of
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Codec, Encoder
-from toolbridge.core.errors import NotAllowed, ToolbridgeError
+from toolbridge.core.errors import NotAllowed, ToolbridgeError, Truncated
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Message, Problem, Request
@@ -29,6 +30,7 @@ from toolbridge.routing.charges import Charges
 from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.loop_turns import LARGE, in_turns, next_turn
 from toolbridge.routing.providers import config_for, passes_through
+from toolbridge.routing.sources import Batch
 from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.caller_login import ClientHeaders
 from toolbridge.server.client_turn import ClientTurn, healed_header
@@ -276,6 +278,7 @@ class Gateway:
         writer = TurnWriter(turn, encoder)
         reply = self._reply(turn, writer)
         reply.may_change_model = lambda: chain.attempts.has_next
+        chain.opens_at = reply.opens_at
         fold = Fold()
         turn.follow(fold)
 
@@ -289,16 +292,13 @@ class Gateway:
                             # The writer is chosen by now: no other provider can answer.
                             chain.push_to(reply.sink(fold.feed_all, writer.current.write))
                     last = batch[-1] if batch else last
-                    written = batch
                     fold.feed_all(batch)
-                    if batch and isinstance(last, ev.Finished):
-                        # Store it before the client can refer to it.
-                        message = _as_shown(fold.message, encoder)
-                        shown = await self._keep(turn, message, chain.maker)
-                        if shown is not message:
-                            written = [*batch[:-1], ev.UsageReported(shown.usage), last]
                     if isinstance(last, ev.Failed) and chain.aborts:
                         return fold.message
+                    written = batch
+                    if batch and isinstance(last, ev.Finished):
+                        message = _as_shown(fold.message, encoder)
+                        written = await self._with_usage_kept(turn, message, chain.maker, batch)
                     await reply.write(writer.write(written))
         except ToolbridgeError as error:
             if not reply.opened:
@@ -306,20 +306,42 @@ class Gateway:
             last = ev.Failed(error.problem)
             fold.feed(last)
             await reply.write(writer.write([last]))
+        except asyncio.CancelledError:
+            _report_shutdown(turn, fold, writer, reply, aborts=chain.aborts)
+            raise
         finally:
             reply.stop()
         if isinstance(last, ev.Failed):
             return fold.message  # the error was sent; the connection closes without a clean end
-        if rest := writer.close():
-            await reply.write(rest)
-        await reply.finish()
+        await reply.finish(writer.close())
         return fold.message if isinstance(last, ev.Finished) else Message()
+
+    async def _with_usage_kept(
+        self, turn: ClientTurn, message: Message, maker: str, batch: Batch
+    ) -> Batch:
+        """Store an answer before the client can refer to it; return its end with the usage kept."""
+        shown = await self._keep(turn, message, maker)
+        if shown is message:
+            return batch
+        return [*batch[:-1], ev.UsageReported(shown.usage), batch[-1]]
 
     def _reply(self, turn: ClientTurn, writer: Writer) -> StreamReply:
         waits = (self.config.first_byte, self.config.keep_alive)
         array = turn.asked.request.extra.get("alt") == "json"
         kind = "application/json" if array else turn.codec.content_type
         return StreamReply(turn.exchange, kind, writer, waits)
+
+
+def _report_shutdown(
+    turn: ClientTurn, fold: Fold, writer: TurnWriter, reply: StreamReply, *, aborts: bool
+) -> None:
+    """End an open answer with an error: the gateway stops, and waits for nothing more."""
+    exchange = turn.exchange
+    # What follows the last event of a kept answer is decided where it is read.
+    reads = reply.opened and exchange.may_push and not exchange.client_left
+    if reads and not aborts and fold.message.stop is None:
+        failed = ev.Failed(Truncated("the gateway was stopped; send the request again").problem)
+        reply.sink(fold.feed_all, writer.write)([failed])
 
 
 def _answered_in(codec: Codec, ask: ApiEndpoint) -> ApiEndpoint:

@@ -315,6 +315,7 @@ PATHS: dict[str, dict[str, Serve]] = {
     "/api/version": {"GET": version},
     "/api/ps": {"GET": running},
     STREAM: {"POST": _streaming("start")},
+    WEBSOCKET: {"GET": _streaming("needs_upgrade")},
     RUNS: {"GET": _past("listed")},
     REQUESTS: {"GET": _page_data("requests")},
     f"{REQUESTS}/stream": {"GET": _page_data("feed")},

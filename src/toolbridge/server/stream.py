@@ -37,7 +37,9 @@ async def start(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     else:
         entry.body = await exchange.body(app.config.max_body)
         body = _object(entry.body)
-        key = exchange.header("idempotency-key")
+        key = exchange.header("idempotency-key").strip()
+        if not key and b"idempotency-key" in exchange.head.headers:
+            raise MalformedRequest("must not be empty", where="Idempotency-Key")
         followed = await app.service.open(body, exchange.caller, key, StreamMeter(app, exchange))
     await _send(app, exchange, entry, followed)
 
@@ -79,11 +81,21 @@ def read_outcome(body: JsonObject) -> tuple[str, ToolOutcome]:
     id = body.get("id")
     if not isinstance(id, str) or not id:
         raise MalformedRequest("the id of the tool call is required", where="id")
+    if "error" in body and "result" in body:
+        raise MalformedRequest("a call has a `result` or an `error`, not both", where="error")
     if "error" in body:
         return id, ToolOutcome(None, "tool_failed", str(body["error"])[:2000])
     if "result" not in body:
         raise MalformedRequest("the tool's `result` or its `error` is required", where="result")
     return id, ToolOutcome(body["result"])
+
+
+async def needs_upgrade(_: "App", exchange: HttpExchange, entry: Entry) -> None:
+    """`GET /v1/stream/ws` without an upgrade: it is served as a WebSocket only."""
+    entry.note(surface="stream")
+    text = f"{exchange.path} is a WebSocket; send `Connection: Upgrade` and `Upgrade: websocket`"
+    body = encode_rejection(Problem("upgrade_required", text))
+    await exchange.reply(426, body, {"upgrade": "websocket"})
 
 
 def encode_rejection(problem: Problem) -> bytes:

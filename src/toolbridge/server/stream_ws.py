@@ -68,8 +68,9 @@ class StreamSocket:
         if kind == "start":
             key = first.get("idempotency_key")
             body = {k: v for k, v in first.items() if k not in {"type", "idempotency_key"}}
-            named = key if isinstance(key, str) else ""
-            return await service.open(body, self._caller, named, self._meter)
+            if key is not None and not (isinstance(key, str) and key.strip()):
+                raise MalformedRequest("must be a text that is not empty", where="idempotency_key")
+            return await service.open(body, self._caller, (key or "").strip(), self._meter)
         if kind == "resume":
             run, after = parse_event_id(str(first.get("last_event_id", "")))
             return await service.streams.follow(run, self._caller, after)

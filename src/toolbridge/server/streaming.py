@@ -63,6 +63,8 @@ class StreamReply:
         self._now = asyncio.get_running_loop().time
         first, interval = waits
         self._pulse = KeepAlive(self._beat, first=first, interval=interval)
+        self.opens_at = self._pulse.due
+        """When status and headers are sent at the latest, by the event loop."""
 
     async def write(self, piece: bytes) -> None:
         """Send bytes; wait while the write buffer is full."""
@@ -96,7 +98,10 @@ class StreamReply:
 
         return push
 
-    async def finish(self) -> None:
+    async def finish(self, rest: bytes = b"") -> None:
+        """Write the rest of the answer, and end the response."""
+        if rest:
+            await self.write(rest)
         self._pulse.stop()
         if not self.opened:
             await self._open()

@@ -435,3 +435,19 @@ def test_no_other_api_cites_a_document(name):
     request = Request("m", (Turn("user", (cited,)),))
     (loss,) = codecs.load(name).encode_request(request, Target()).losses
     assert loss.what == "turns.0.content.0.cite"
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_schema_that_is_a_union_is_merged_with_a_loss(own):
+    schema = {"oneOf": [{"properties": {"a": {"type": "string"}}, "required": ["a"]}, {}]}
+    if own:
+        tool = {"name": "f", "input_schema": {"type": "object", **schema}}
+        body = {"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "q"}]}
+        request = CODEC.decode_request(dump_bytes(body | {"tools": [tool]}))
+    else:
+        request = Request("m", (Turn("user", (Text("q"),)),), tools=(Tool("f", schema=schema),))
+    sent = CODEC.encode_request(request, Target(model="m"))
+    found = sent.body["tools"][0]["input_schema"]
+    assert (found["type"], found["properties"]) == ("object", {"a": {"type": "string"}})
+    assert "oneOf" not in found
+    assert [loss.what for loss in sent.losses] == ["tools.0.schema"]

@@ -3,6 +3,7 @@ import json
 import pytest
 from tests.tables import every_row
 
+from toolbridge.codecs.gemini.decode_stream import StreamDecoder
 from toolbridge.codecs.gemini.encode_stream import StreamEncoder, encode_message
 from toolbridge.codecs.gemini.rejections import encode_rejection
 from toolbridge.core.codec import AnswerContext
@@ -17,6 +18,7 @@ from toolbridge.core.messages import (
     Opaque,
     Problem,
     Request,
+    StopDetails,
     Text,
     Thinking,
 )
@@ -286,3 +288,26 @@ def test_a_rejection_says_where_the_fault_is():
 def test_a_rejection_says_how_long_to_wait(problem, delay):
     error = json.loads(encode_rejection(problem, "r").body)["error"]
     assert detail(error, "RetryInfo")["retryDelay"] == delay
+
+
+BLOCKED = {
+    "promptFeedback": {"blockReason": "SAFETY", "safetyRatings": [{"category": "C"}]},
+    "usageMetadata": {"promptTokenCount": 7, "totalTokenCount": 7},
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_blocked_prompt_has_its_feedback_and_no_candidate(stream):
+    decoder = StreamDecoder(Ids("t"))
+    events = decoder.feed(b"data: %b\n\n" % json.dumps(BLOCKED).encode()) + decoder.close()
+    (body,) = frames(events) if stream else [json.loads(encode_message(collect(events), ASKED))]
+    assert body["promptFeedback"] == BLOCKED["promptFeedback"]
+    assert "candidates" not in body
+    assert body["usageMetadata"]["promptTokenCount"] == 7
+
+
+def test_another_apis_refusal_without_content_is_a_candidate():
+    refused = Message(stop="refusal", stop_details=StopDetails(raw={"promptFeedback": {}}))
+    body = json.loads(encode_message(refused, ASKED))
+    assert body["candidates"][0]["finishReason"] == "SAFETY"
+    assert "promptFeedback" not in body

@@ -38,8 +38,13 @@ CODEC = Codec(
         # Anthropic, Messages API: consecutive messages of one role are merged, the user is first.
         alternate=True,
         system_in_place=True,
+        # Anthropic, Messages API: a system message follows a user message, and is the last one or
+        # before one of the assistant.
+        system_after_user=True,
         # Anthropic, Messages API: "text content blocks must contain non-whitespace text".
         empty_text=False,
+        # Anthropic, Messages API: "messages: at least one message is required".
+        needs_turn=True,
         # Anthropic, prefill: Claude 4.6 and later reject a last message of the assistant.
         may_end_with_assistant=False,
         # Anthropic, tool use: each tool_use needs its tool_result in the next message.

@@ -27,6 +27,8 @@ class Quirks(msgspec.Struct, frozen=True):
     """The values of `output_config.effort` that it accepts; none for Sonnet 4.5 and Haiku 4.5."""
     prefill: bool = False
     """True for models that continue a last message of the assistant: Claude 4.5 and earlier."""
+    system_in_place: bool = True
+    """False for models that reject the role `system` in `messages`: those before Opus 4.8."""
 
 
 def read_quirks(given: JsonObject) -> Quirks:

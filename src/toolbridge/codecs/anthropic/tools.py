@@ -48,6 +48,7 @@ _CHOICES: dict[str, Literal["auto", "none", "required", "named"]] = {
     "tool": "named",
     "none": "none",
 }
+_COMBINED = frozenset({"oneOf", "anyOf", "allOf"})
 CHOICE_TYPES = {ours: theirs for theirs, ours in _CHOICES.items()}
 
 
@@ -116,7 +117,8 @@ def encode_tools(tools: tuple[Tool, ...], lose: Lose) -> list[Json]:
 def _encode_tool(tool: Tool, where: str, lose: Lose) -> JsonObject | None:
     written = own_words(tool, ORIGIN)
     if written is not None:
-        return written
+        flat = _COMBINED.isdisjoint(tool.schema)
+        return written if flat else _with_flat_schema(written, where, lose)
     if tool.native and tool.origin == ORIGIN:
         return tool.native | {"name": tool.name}
     if tool.hosted is not None:
@@ -128,12 +130,25 @@ def _encode_tool(tool: Tool, where: str, lose: Lose) -> JsonObject | None:
     if tool.description:
         offer["description"] = tool.description
     offer["input_schema"] = tool.input_schema
+    if not _COMBINED.isdisjoint(tool.schema):
+        offer = _with_flat_schema(offer, where, lose)
     if tool.strict is not None:
         offer["strict"] = tool.strict
     # Anthropic, tool search tool: a deferred tool is loaded once a tool_reference names it.
     if tool.deferred:
         offer["defer_loading"] = True
     return unknown_fields(tool, ORIGIN) | offer | encode_cache(tool.cache)
+
+
+def _with_flat_schema(offer: JsonObject, where: str, lose: Lose) -> JsonObject:
+    from toolbridge.wire.flat_schema import flatten_root  # few requests need it
+
+    # Anthropic, tool use: "input_schema does not support oneOf, allOf, or anyOf at the top level".
+    schema = offer.get("input_schema")
+    if not isinstance(schema, dict):
+        return offer
+    lose(f"{where}.schema", "Anthropic accepts no oneOf, anyOf or allOf at the root: merged")
+    return offer | {"input_schema": flatten_root(schema)}
 
 
 def decode_choice(raw: msgspec.Raw) -> tuple[ToolChoice, JsonObject]:

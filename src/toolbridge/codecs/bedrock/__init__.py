@@ -33,6 +33,8 @@ CODEC = TargetCodec(
         system_in_place=False,
         # Amazon Bedrock, Converse: "The text field in the ContentBlock object … is blank".
         empty_text=False,
+        # Bedrock, Converse: a conversation needs a message.
+        needs_turn=True,
         may_end_with_assistant=False,
         pairs=True,
         signed_thoughts=True,

@@ -39,6 +39,8 @@ CODEC = Codec(
         # Gemini API, Content: there is no role "system"; `systemInstruction` comes first.
         system_in_place=False,
         empty_text=False,
+        # Gemini API: "contents is not specified".
+        needs_turn=True,
         # Gemini API, generateContent: Gemini 3.6 and later reject a last content of the model.
         may_end_with_assistant=False,
         pairs=True,

@@ -16,7 +16,7 @@ from toolbridge.codecs.gemini.logprobs import decode_logprobs
 from toolbridge.codecs.gemini.media import decode_blob, decode_file
 from toolbridge.codecs.gemini.partial_args import PartialArgs
 from toolbridge.codecs.gemini.rejections import decode_error
-from toolbridge.codecs.gemini.shapes import FAILURES, FINISH_REASONS, ORIGIN, REFUSED
+from toolbridge.codecs.gemini.shapes import FAILURES, FEEDBACK, FINISH_REASONS, ORIGIN, REFUSED
 from toolbridge.codecs.gemini.signatures import decode_signature
 from toolbridge.codecs.gemini.usage import decode_usage
 from toolbridge.core.draft import FLOW, Draft
@@ -149,8 +149,7 @@ class _Answer:
         if chunk.prompt_feedback and chunk.prompt_feedback.block_reason:
             # Gemini API, PromptFeedback: a blocked prompt is a 200 without candidates.
             self._claimed = "refusal"
-            feedback = chunk.prompt_feedback
-            self._details = _details(feedback.block_reason, feedback.block_reason_message)
+            self._details = _blocked(chunk.prompt_feedback)
         for candidate in chunk.candidates or ():
             if not candidate.index:
                 events += self._read_candidate(candidate)
@@ -331,6 +330,15 @@ def _details(reason: str | None, message: str | None) -> StopDetails | None:
     if not category and not message:
         return None
     return StopDetails(message or "", category, ORIGIN)
+
+
+def _blocked(feedback: shapes.PromptFeedback) -> StopDetails:
+    """Return the reason of a blocked prompt, with the feedback for clients of the same API."""
+    details = _details(feedback.block_reason, feedback.block_reason_message) or _NO_DETAILS
+    return msgspec.structs.replace(details, raw={FEEDBACK: msgspec.to_builtins(feedback)})
+
+
+_NO_DETAILS = StopDetails(origin=ORIGIN)
 
 
 def _dumped(arguments: JsonObject) -> str:

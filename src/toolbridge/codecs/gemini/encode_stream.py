@@ -12,7 +12,15 @@ from toolbridge.codecs.gemini.grounding import encode_sources
 from toolbridge.codecs.gemini.logprobs import encode_logprobs
 from toolbridge.codecs.gemini.media import encode_media
 from toolbridge.codecs.gemini.rejections import encode_error
-from toolbridge.codecs.gemini.shapes import ALT, FINISH_REASONS, METADATA, ORIGIN, SHOWS, STOPS
+from toolbridge.codecs.gemini.shapes import (
+    ALT,
+    FEEDBACK,
+    FINISH_REASONS,
+    METADATA,
+    ORIGIN,
+    SHOWS,
+    STOPS,
+)
 from toolbridge.codecs.gemini.signatures import encode_signature
 from toolbridge.codecs.gemini.usage import encode_usage
 from toolbridge.core import events as ev
@@ -115,7 +123,8 @@ class StreamEncoder:
     def _last(self, reason: StopReason, message: Message) -> bytes:
         candidate = _candidate(_NOTHING, reason, replace(message, logprobs=()), 0)
         counts = encode_usage(message.usage, self._asked.estimate)
-        body: JsonObject = {"candidates": [candidate], "usageMetadata": counts}
+        body = _blocked(message) or {"candidates": [candidate]}
+        body["usageMetadata"] = counts
         return dump_bytes(body | self._envelope | loss_field(message, SHOWS))
 
     def _end(self) -> list[bytes]:
@@ -192,8 +201,17 @@ def encode_message(message: Message, asked: AnswerContext) -> bytes:
         for number, one in enumerate((message, *whole))
     ]
     counts = encode_usage(message.usage, asked.estimate)
-    body: JsonObject = {"candidates": candidates, "usageMetadata": counts}
+    body = _blocked(message) or {"candidates": candidates}
+    body["usageMetadata"] = counts
     return dump_bytes(body | _envelope(message.id, message.model, asked))
+
+
+def _blocked(message: Message) -> JsonObject:
+    """Return the field that Gemini sends in place of candidates for a blocked prompt, or nothing."""
+    details = message.stop_details
+    if details is None or details.origin != ORIGIN or message.content or message.alternatives:
+        return {}
+    return {FEEDBACK: details.raw[FEEDBACK]} if FEEDBACK in details.raw else {}
 
 
 def _content(message: Message) -> JsonObject:

@@ -26,6 +26,8 @@ METADATA = frozenset({"groundingMetadata", "urlContextMetadata"})
 """Fields of a candidate that describe the work of built-in tools; in our message they are parts."""
 ALT = "alt"
 """The key in `Request.extra` of the query parameter `alt`: "json" asks for an array, not SSE."""
+FEEDBACK = "promptFeedback"
+"""The field that a blocked prompt is answered with, in place of candidates."""
 CONFIG = "generationConfig"
 MESSAGE = "message"
 """The kind of the part that holds the unknown fields of a content."""
@@ -204,11 +206,12 @@ class Candidate(msgspec.Struct, rename="camel"):
     logprobs_result: AnyObject | None = None
 
 
-class PromptFeedback(msgspec.Struct, rename="camel"):
+class PromptFeedback(msgspec.Struct, rename="camel", omit_defaults=True):
     """Gemini API, PromptFeedback: set where the prompt was blocked."""
 
     block_reason: str | None = None
     block_reason_message: str | None = None
+    safety_ratings: list[AnyObject] | None = None
 
 
 class StreamChunk(msgspec.Struct, rename="camel"):

@@ -46,7 +46,7 @@ def decode_request(
         turns=conversation.turns,
         tools=decode_tools(asked, extra.pop(OPTIONS, None)),
         tool_choice=decode_choice(asked, extra),
-        max_tokens=_decode_limit(asked),
+        max_tokens=_decode_limit(asked, extra),
         stop=(asked.stop,) if isinstance(asked.stop, str) else tuple(asked.stop or ()),
         sampling=_decode_sampling(asked),
         think=think,
@@ -68,12 +68,14 @@ def _check(asked: shapes.Body, *, model: str, counting: bool) -> None:
         raise MalformedRequest("at least one message is required", where="messages")
 
 
-def _decode_limit(asked: shapes.Body) -> int | None:
+def _decode_limit(asked: shapes.Body, extra: JsonObject) -> int | None:
     # OpenAI chat: `max_completion_tokens` replaces the deprecated `max_tokens`.
     limit = asked.max_completion_tokens
     field = "max_tokens" if limit is None else "max_completion_tokens"
     limit = asked.max_tokens if limit is None else limit
-    if limit is None or limit == -1:  # llama.cpp, server: -1 means no limit
+    if limit == -1:  # llama.cpp, server: -1 means no limit, as does a request without the field
+        extra[field] = limit
+    if limit is None or limit == -1:
         return None
     if limit < 1:
         raise MalformedRequest("must be at least 1", where=field)

@@ -17,7 +17,7 @@ from toolbridge.codecs.openai_chat.tools import encode_choice, encode_tools
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, OutputFormat, Request, Sampling, Text, Think
-from toolbridge.core.shared_fields import carry
+from toolbridge.core.shared_fields import LIMITS, NO_LIMIT, carry
 from toolbridge.core.steps import EVERY, Steps, stepwise
 
 PATH = "/chat/completions"
@@ -173,7 +173,9 @@ class _RequestEncoder:
             body |= fields
             self._losses += losses
         for name, value in request.extra.items() if request.origin == ORIGIN else ():
-            if name != "tool_choice" or name in body:
+            if name in LIMITS:
+                self._losses.append(Loss(name, NO_LIMIT))
+            elif name != "tool_choice" or name in body:
                 body[name] = _merged(value, body.get(name))
         # OpenAI chat: `stream_options` is allowed only with `stream: true`.
         options = body.pop("stream_options", None)

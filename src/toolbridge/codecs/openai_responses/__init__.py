@@ -39,6 +39,8 @@ CODEC = Codec(
         # OpenAI Responses, reasoning items: accepted only with `encrypted_content` or a stored id.
         signed_thoughts=True,
         system_in_place=True,
+        # OpenAI Responses: `input` needs an item; the system prompt is in `instructions`.
+        needs_turn=True,
     ),
     output_support=output_support,
     encode_server_tool=encode_server_tool,
