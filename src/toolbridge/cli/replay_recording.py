@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import difflib
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -17,6 +18,10 @@ from toolbridge.explain.recording import RecordedBytes, Recording, read_recordin
 from toolbridge.explain.transcript import write_transcript
 from toolbridge.server.replaying import ReplayChanges, replay
 
+_MEASURED = re.compile(r'("(?:total|load|prompt_eval|eval)_duration":)\d+')
+"""Durations in an answer to an Ollama client, which are never the same twice."""
+_ESTIMATED = re.compile(r"^(finished +\S+) .*")
+"""The end of an answer with its token counts, which depend on the length of masked secrets."""
 _COLOURS = {"-": "\x1b[31m", "+": "\x1b[32m", "@": "\x1b[36m"}
 
 
@@ -59,13 +64,15 @@ def _lines(
     recording: Recording, changes: ReplayChanges, status: int, text: str
 ) -> tuple[list[str], list[str]]:
     response = recording.response
-    recorded = _text(response.body)
+    recorded, text = (_MEASURED.sub(r"\g<1>0", one) for one in (_text(response.body), text))
     before, after = wire_lines(response.status, recorded), wire_lines(status, text)
     to = changes.to or recording.api
     # A masked secret has another length, so its answer is divided into other pieces.
     if to != recording.api or (MASK in recorded and before != after):
         before = event_lines(recording.api, response.status, recorded)
         after = event_lines(to, status, text)
+    if MASK in recorded:
+        before, after = ([_ESTIMATED.sub(r"\1", line) for line in one] for one in (before, after))
     if response.client_left:  # the client did not read the rest
         after = after[: len(before)]
     return before, after

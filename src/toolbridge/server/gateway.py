@@ -244,7 +244,8 @@ class Gateway:
         self.opaque_tokens.keep(message, exchange.caller, maker)
         if turn.passing is not None:
             return message  # the provider stores its own responses
-        shown = message if message.usage.output else with_output(message)
+        # An answer without a maker is the gateway's own: no model has written it.
+        shown = message if message.usage.output or not maker else with_output(message)
         if codec.name == "openai_responses":
             await self.searches.keep(message, exchange.caller)
             body = codec.encode_message(shown, asked)
