@@ -74,6 +74,12 @@ def forwarding(mock, **faults):
         started.put((port, asyncio.get_running_loop(), ended))
         await ended.wait()
         server.close()
+        # `asyncio.run` cancels the tasks that there are; a connection that was just accepted
+        # becomes a task afterwards.
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others)
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
