@@ -4,9 +4,10 @@ import argparse
 import asyncio
 import contextlib
 import os
+import select
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -17,6 +18,10 @@ START_WAIT = 60.0
 """Seconds for which a child process may take until it serves."""
 LOCAL_WAIT = 600.0
 """The same with a model file, which may be downloaded and is loaded first."""
+
+_CLOSE_WAIT = 2.0
+"""Seconds for which a successor waits until the process before it accepts nothing more."""
+_STEP = 0.005
 
 
 def flags_of(args: argparse.Namespace) -> list[str]:
@@ -68,8 +73,13 @@ class Child:
         finally:
             os.close(theirs)
 
-    async def wait_until_ready(self, seconds: float = START_WAIT) -> str:
-        """Wait until the child serves; return why it does not, empty if it does."""
+    async def wait_until_ready(
+        self, seconds: float = START_WAIT, on_ready: Callable[[], None] | None = None
+    ) -> str:
+        """Wait until the child serves; return why it does not, empty if it does.
+
+        The child learns from the closed pipe that `on_ready` has been called.
+        """
         loop = asyncio.get_running_loop()
         written = asyncio.Event()
         loop.add_reader(self._ready, written.set)
@@ -77,6 +87,8 @@ class Child:
             async with asyncio.timeout(seconds):
                 await written.wait()
             if os.read(self._ready, 1):
+                if on_ready is not None:
+                    on_ready()
                 return ""
             status = await asyncio.to_thread(self.process.wait)
             return f"the new process ended with status {status}; its message is above"
@@ -97,9 +109,21 @@ def _separated(flag: str) -> list[str]:
     return [name, value] if name == "--announce" else [flag]
 
 
-def report_ready(inherited: Inheritance | None) -> None:
-    """Report to the parent process that this process serves."""
+async def report_ready(inherited: Inheritance | None) -> None:
+    """Report to the parent process that this process serves, and wait until it has stopped to."""
     if inherited is not None and inherited.ready >= 0:
         with contextlib.suppress(OSError):  # the parent has ended
             os.write(inherited.ready, b"1")
+            if not inherited.worker:
+                await _wait_until_closed(inherited.ready)
             os.close(inherited.ready)
+
+
+async def _wait_until_closed(pipe: int) -> None:
+    """Wait until the reader of `pipe` has closed it, for at most `_CLOSE_WAIT` seconds."""
+    poll = select.poll()
+    poll.register(pipe, 0)  # an error is reported in any case, and a closed reader is one
+    for _ in range(round(_CLOSE_WAIT / _STEP)):
+        if poll.poll(0):
+            return
+        await asyncio.sleep(_STEP)

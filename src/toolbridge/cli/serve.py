@@ -218,18 +218,23 @@ async def _serve(config: Config, listening: Listeners, process: ServerProcess) -
 
     async def on_start(app: App) -> None:
         _spare_collector()
-        announced.write()
+        if process.inherited is None:
+            announced.write()
         await _report_start(app, listening, process)
-        processes.report_ready(process.inherited)
+        await processes.report_ready(process.inherited)
+        if process.inherited is not None:
+            announced.write()  # `toolbridge restart` waits for it: only this process accepts now
         systemd.notify("READY=1", f"MAINPID={os.getpid()}")
 
-    async def replace() -> str:
+    async def replace(stop_accepting: Callable[[], None]) -> str:
         if process.inherited is not None and process.inherited.worker:
             return ""  # the supervisor has started the new worker
         if process.successor is None:
             return "it was started by a command that cannot be repeated; stop it and start it again"
         fault = restart_fault(server.settings, process.file)
-        fault = fault or await process.successor().wait_until_ready(process.start_wait)
+        fault = fault or await process.successor().wait_until_ready(
+            process.start_wait, stop_accepting
+        )
         if fault:
             announced.write(fault=fault)
         return fault

@@ -38,8 +38,11 @@ class ServerHooks:
     on_start: Callable[[App], Awaitable[None]]
     on_reload: Callable[[str, Sequence[str]], None]
     """Called with the fault of the reload, empty without one, and what it could not apply."""
-    replace: Callable[[], Awaitable[str]]
-    """Starts a successor, and returns why it failed; empty when it serves."""
+    replace: Callable[[Callable[[], None]], Awaitable[str]]
+    """Starts a successor, and returns why it failed; empty when it serves.
+
+    It calls its argument as soon as the successor serves, so that only one of the two accepts.
+    """
 
 
 class GatewayServer(uvicorn.Server):
@@ -158,7 +161,7 @@ class GatewayServer(uvicorn.Server):
         self.config.timeout_graceful_shutdown = max(1, round(config.stop_grace))
 
     async def _hand_over(self) -> None:
-        if fault := await self._hooks.replace():
+        if fault := await self._hooks.replace(self._stop_accepting):
             notice(f"the gateway was not replaced, this process goes on: {fault}")
             return
         self._replaced = True
@@ -170,7 +173,7 @@ class GatewayServer(uvicorn.Server):
         app = self._dispatcher.app
         app.lifecycle.drain()
         if self._replaced:
-            self._stop_accepting(sockets or [])
+            self._stop_accepting()
             self._retire()
             await self._wait(app.config.restart_grace, idle_ends=True)
         elif self._polite and app.config.drain_delay:
@@ -179,10 +182,10 @@ class GatewayServer(uvicorn.Server):
         await super().shutdown([*(sockets or []), *self._listeners.all])
         app.metrics.flush()
 
-    def _stop_accepting(self, sockets: list[socket.socket]) -> None:
+    def _stop_accepting(self) -> None:
         for server in self.servers:
             server.close()
-        for listener in (*sockets, *self._listeners.all):
+        for listener in self._listeners.all:
             listener.close()
 
     def _retire(self) -> None:
