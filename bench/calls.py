@@ -93,7 +93,7 @@ def measure(mock: Mock, api: str, top: int = 0) -> dict[str, float]:
             if case.startswith("stream"):
                 mock.configure(chunks=LONG)
                 more = gateway.per_request(body).total() - calls.total()
-                found[f"{name}: calls per delta"] = round(more / (LONG - SHORT), 2)
+                found[f"{name}: calls per delta"] = max(0.0, round(more / (LONG - SHORT), 2))
     finally:
         gateway.close()
     return found
