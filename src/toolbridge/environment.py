@@ -76,9 +76,10 @@ def secret(value: str, env: Mapping[str, str] = os.environ) -> str:
     return env.get(variable, "") if variable else value
 
 
+_REFERENCE = re.compile(r"\$\{?(?P<a>\w+)\}?|env[:.](?P<b>\w+)|os\.environ/(?P<c>\w+)")
+
+
 def key_variable(value: str) -> str:
     """Return the variable that a key refers to; empty for a key that is given directly."""
-    reference = re.fullmatch(
-        r"\$\{?(?P<a>\w+)\}?|env[:.](?P<b>\w+)|os\.environ/(?P<c>\w+)", value.strip()
-    )
+    reference = _REFERENCE.fullmatch(value.strip())
     return "" if reference is None else next(name for name in reference.groups() if name)
