@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from toolbridge.version import __version__
+
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +62,7 @@ def libraries(tmp_path_factory) -> Path:
 
 
 def test_commands_for_the_clone_the_wheel_and_both_extras_are_named():
-    wheel = f"dist/toolbridge-{PACKAGE['version']}-py3-none-any.whl"
+    wheel = f"dist/toolbridge-{__version__}-py3-none-any.whl"
     assert {".", ".[local]", ".[node]", wheel} <= commands().keys()
 
 
@@ -84,4 +86,4 @@ def test_an_install_command_works(argument, clone, libraries, tmp_path):
         [tmp_path / "venv" / "bin" / "toolbridge", "--version"],
         cwd=tmp_path, env=env, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert said.stdout == f"toolbridge {PACKAGE['version']}\n"
+    assert said.stdout == f"toolbridge {__version__}\n"
