@@ -54,7 +54,7 @@ def settings_for(
         ws="none",  # loaded by the connection that needs it
         ws_max_size=dispatcher.app.config.max_body,
         lifespan="on",
-        log_config=None,  # its loggers have nothing to say below `log_level`
+        log_config=None,  # it would be configured for `log_level` alone
         log_level="critical",
         access_log=False,
         server_header=False,
