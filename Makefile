@@ -11,7 +11,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two workers more than cores: while a test waits for a process or a socket, another one computes.
 WORKERS = $$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 2 ))
 # The same order in every run: what fails once fails again. `make test-thorough` has another in each.
-TESTS = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --randomly-seed=1
+FORKED = $(BIN)/python -m pytest -p tests.forked_workers --forks
+TESTS = $(FORKED) $(WORKERS) --randomly-seed=1
 
 # Debian packages on first use, where that is possible; tests of what is absent are skipped.
 INSTALL = { test "$$(id -u)" = 0 && { apt-get update -qq || true; } && \
@@ -52,7 +53,7 @@ test-operation: setup ## gateways as processes: reload, restart, workers, kills,
 
 test-stores: setup ## engines on real Redis and PostgreSQL servers, installed on first use where that is possible
 	@$(INSTALL_SERVERS)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m stores -rs tests/stores
+	@$(FORKED) $(WORKERS) -m stores -rs tests/stores
 
 test-cluster: setup ## three gateways behind nginx on Redis and PostgreSQL, one killed every 10 s; at most five minutes
 	@$(INSTALL_SERVERS)
@@ -60,7 +61,7 @@ test-cluster: setup ## three gateways behind nginx on Redis and PostgreSQL, one 
 	@$(BIN)/python -m tests.cluster
 
 test-thorough: setup ## the suite with thirty times as many random examples, new ones in each run, in random order
-	@TOOLBRIDGE_PROFILE=thorough $(BIN)/python -m pytest -n auto --dist worksteal -o timeout=3600
+	@TOOLBRIDGE_PROFILE=thorough $(FORKED) auto -o timeout=3600
 
 test-real: setup ## real clients and model servers, installed on first use
 	@$(BIN)/python -m pytest -m real -rs tests/real
@@ -79,7 +80,7 @@ test-typescript: ## the TypeScript client: build, tests, checks
 	  cd clients/typescript && npm ci --no-audit --no-fund --loglevel=error && npm run build && npm test && npm run check
 
 test-wheel: setup ## build the wheel; run every install command; query the wheel on every Python from 3.11 to 3.14
-	@$(BIN)/python -m pytest -n auto -m wheel -rs tests/wheel
+	@$(FORKED) auto -m wheel -rs tests/wheel
 
 demo: $(RUN_STAMP) ## watch a structured stream on the embedded model
 	@$(BIN)/toolbridge demo
@@ -121,7 +122,7 @@ conformance: setup ## score this toolbridge with the cases of conformance/: APIs
 	@$(BIN)/toolbridge conform --self --stream --save docs
 
 node-stories: setup ## 200 random stories about the money of nodes, on a local chain and on anvil
-	@NODE_STORIES=200 $(BIN)/python -m pytest -n auto --dist worksteal -o timeout=600 -m 'real or not real' -k coin \
+	@NODE_STORIES=200 $(FORKED) auto -o timeout=600 -m 'real or not real' -k coin \
 	  tests/node/test_random_stories.py tests/real/test_chain.py
 
 soak: setup ## 10,000 mixed requests with random faults and departures, at most five minutes

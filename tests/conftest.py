@@ -45,12 +45,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """In a worker, report of a passed test that it passed: six messages to pytest-xdist become two.
+    """In a worker, report of a passed test only that it passed.
 
-    With them go its captured output and marks, its setup, its teardown and its start and end, which
-    are shown only on request. A test that does not pass is reported as ever, in the same three parts.
+    Its captured output and marks, its setup and its teardown are left out: they are shown only on
+    request. A test that does not pass is reported as ever, in the same three parts.
     """
-    if not hasattr(item.config, "workerinput") or _shows_details(item.config):
+    if not item.config.getoption("--forks", 0) or _shows_details(item.config):
         return None
     for report in runtestprotocol(item, log=False, nextitem=nextitem):
         if report.passed:
@@ -70,7 +70,6 @@ def _shows_details(config: pytest.Config) -> bool:
 
 def pytest_collection_finish() -> None:
     """Keep collected tests and imported SDKs out of every later garbage collection."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(5_000, 20, 20)
     gc.enable()

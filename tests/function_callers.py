@@ -3,7 +3,7 @@
 `python -m pytest -p tests.function_callers --callers FILE …` writes a JSON object to FILE: each
 function as `path::qualified.name`, with the tests that call it in their own process.
 The test with the empty name stands for calls before the first test, at import.
-With `-n`, every worker writes a file of its own: FILE.gw0, FILE.gw1 and so on.
+With `--forks`, every worker writes a file of its own: FILE.0, FILE.1 and so on.
 `tests/mutants.py` uses it to choose the tests of a mutant.
 """
 
@@ -56,9 +56,18 @@ def _keep(test: str) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     sys.settrace(None)
     if file := config.getoption("--callers"):
-        worker = os.environ.get("PYTEST_XDIST_WORKER")
-        record = {function: [*tests] for function, tests in _callers.items()}
-        Path(f"{file}.{worker}" if worker else file).write_bytes(msgspec.json.encode(record))
+        _write(Path(file))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_worker_finish(config: pytest.Config, worker: int) -> None:
+    """Write what a fork of `tests/forked_workers.py` has recorded."""
+    _write(Path(f"{config.getoption('--callers')}.{worker}"))
+
+
+def _write(file: Path) -> None:
+    record = {function: [*tests] for function, tests in _callers.items()}
+    file.write_bytes(msgspec.json.encode(record))
 
 
 def _record(frame: FrameType, _event: str, _arg: object) -> None:

@@ -180,7 +180,8 @@ def record_callers(tree: Path, jobs: int) -> Callers:
     with tempfile.TemporaryDirectory(prefix="toolbridge-callers-") as directory:
         record = Path(directory, "callers")
         plugin = ["-p", "tests.function_callers", "--callers", str(record)]
-        end = _pytest(tree, "-n", str(jobs), "-o", "timeout=600", *plugin)
+        forks = ["-p", "tests.forked_workers", "--forks", str(jobs)]
+        end = _pytest(tree, *forks, "-o", "timeout=600", *plugin)
         if end.returncode not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
             raise SystemExit(f"the tests cannot be run:\n{end.stdout}{end.stderr}")
         callers: dict[str, set[str]] = {}

@@ -72,6 +72,21 @@ async def test_the_missing_extra_of_duckduckgo_is_named(monkeypatch):
     assert (good, "[duckduckgo]" in to_do) == (False, True), what
 
 
+@pytest.mark.parametrize("cwd", ["", "inner"])
+def test_a_program_is_found_relative_to_the_directory_of_the_server(tmp_path, monkeypatch, cwd):
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / cwd / "bin" / "server"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    settings = {
+        "one": McpServerSettings(command="bin/server", cwd=str(tmp_path / cwd) if cwd else "")
+    }
+    program.chmod(0o644)
+    assert len(describe_tools(ServerToolSettings(mcp=settings), ENV)) > 1
+    program.chmod(0o755)
+    assert len(describe_tools(ServerToolSettings(mcp=settings), ENV)) == 1
+
+
 async def test_tools_that_work_are_listed():
     settings = ServerToolSettings(
         web_search=WebSearchSettings("mcp", server="all", tool="search"),

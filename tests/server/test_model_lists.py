@@ -217,3 +217,14 @@ async def test_the_configuration_wins_in_the_lists(shape):
     assert "61234" not in text
     assert "9000" in text or shape is OLLAMA  # the rest is the provider's
     assert "777" in text or shape is OLLAMA
+
+
+async def test_a_model_is_owned_by_its_provider_and_a_name_of_the_map_by_the_gateway():
+    async with model_server(serve, probes=True) as server:
+        config = configured(server.url)
+        config.map["mine"] = "many/x/y"
+        [found] = await lists(config, OPENAI)
+    owners = {model["id"]: model["owned_by"] for model in found["data"]}
+    assert owners["many/x/y"] == "many"
+    assert owners["gem/gemini-2.5-pro"] == "gem"
+    assert owners["mine"] == "toolbridge"

@@ -153,3 +153,13 @@ def test_a_log_that_is_closed_or_missing_harms_no_answer(style, monkeypatch):
     RequestLog(style, closed).write(Entry("req_00000000").line(200))
     monkeypatch.setattr("sys.stderr", None)
     RequestLog(style).write(Entry("req_00000000").line(200))
+
+
+def test_the_row_of_a_running_request_has_its_time_so_far():
+    entry = Entry("req_00000000")
+    entry.started -= 2.5
+    row = entry.row(0, Message())
+    assert row.error == "interrupted"
+    assert 2500 <= row.total_ms < 60_000
+    entry.took = 0.25
+    assert entry.row(200).total_ms == 250

@@ -30,12 +30,13 @@ def _text_of(value: Json) -> str:
     return ""
 
 
-def _all_text(request: Request, role: str) -> str:
-    """Return the texts that a request has for one role, without white space."""
-    found = [text.text for text in request.system] if role == "system" else []
-    for turn in request.turns:
-        if turn.role == role:
-            found += [_part_text(part) for part in turn.content]
+def _all_text(request: Request) -> str:
+    """Return the texts of a request, those of each role together, without white space."""
+    found = [text.text for text in request.system]
+    for role in ("system", "user", "assistant"):
+        for turn in request.turns:
+            if turn.role == role:
+                found += [_part_text(part) for part in turn.content]
     return "".join("".join(found).split())
 
 
@@ -47,13 +48,12 @@ def _part_text(part: object) -> str:
 def still_there(edit: Edit, found: Comparison) -> bool:
     """Whether the text that left this place is elsewhere in the sent request."""
     words = _text_of(edit.before)
-    everything = "".join(_all_text(found.sent, role) for role in ("system", "user", "assistant"))
-    return bool(words) and words in everything
+    return bool(words) and words in _all_text(found.sent)
 
 
 def was_there(edit: Edit, found: Comparison) -> bool:
     """Whether the text that came to this place was elsewhere in the client's request."""
-    everything = "".join(_all_text(found.came, role) for role in ("system", "user", "assistant"))
+    everything = _all_text(found.came)
     values = edit.after if isinstance(edit.after, list) else [edit.after]
     texts = [value.get("text") if isinstance(value, dict) else value for value in values]
     words = [word for text in texts for word in str(text or "").split()]
@@ -191,8 +191,7 @@ def _is_in(item: Json, everything: str, found: Comparison) -> bool:
     if media:
         return any(dumps(value)[1:-1] in everything for value in media)
     words = _text_of(item)
-    roles = ("system", "user", "assistant")
-    return not words or words in "".join(_all_text(found.sent, role) for role in roles)
+    return not words or words in _all_text(found.sent)
 
 
 def is_moved(edit: Edit, found: Comparison) -> bool:
@@ -228,9 +227,7 @@ def _identity(value: Json, names: Mapping[str, str]) -> str:
 def is_reordered(edit: Edit, found: Comparison) -> bool:
     """Whether a text was paired with another one, and both are in both requests."""
     before, after = str(edit.before or "").split(), str(edit.after or "").split()
-    roles = ("system", "user", "assistant")
-    came = "".join(_all_text(found.came, role) for role in roles)
-    sent = "".join(_all_text(found.sent, role) for role in roles)
+    came, sent = _all_text(found.came), _all_text(found.sent)
     return all(word in sent for word in before) and all(word in came for word in after)
 
 

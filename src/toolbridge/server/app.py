@@ -71,6 +71,8 @@ class App:
         self.ledger = self.gateway.charges.journal = _ledger(config, self.gateway)
         self.ledger_reads = asyncio.Semaphore(_LEDGER_READS)
         self._turn_end = TurnEnd(self._flush)
+        self._finished: list[tuple[App, Entry, int]] = []
+        """The requests that have finished in this turn of the event loop; a reload shares the list."""
         self._telemetry = _telemetry(config, self.gateway)
         self._ids = Ids(os.urandom(16))
         self._stack = AsyncExitStack()
@@ -139,7 +141,7 @@ class App:
 
     async def stop(self) -> None:
         await self._stack.aclose()
-        log_output.flush()
+        self._flush()
         if self.ledger is not None:
             await asyncio.to_thread(self.ledger.close)
         if self._telemetry is not None:
@@ -204,10 +206,20 @@ class App:
         self.in_flight.pop(request, None)
 
     def record(self, entry: Entry, status: int) -> None:
-        """Add a finished request to the metrics and to the request log."""
-        entry.took = seconds = time.monotonic() - entry.started
-        self.metrics.record(entry, status, seconds)
-        later = self._writes_later()
+        """Add a finished request to the metrics and to the request log.
+
+        While other requests run, that is done at the end of the turn for all that have finished:
+        the same code for one after the other takes half the time.
+        """
+        entry.took = time.monotonic() - entry.started
+        if self.in_flight or self._finished:
+            self._finished.append((self, entry, status))
+            self._turn_end.soon()
+        else:
+            self._record(entry, status, later=False)
+
+    def _record(self, entry: Entry, status: int, *, later: bool) -> None:
+        self.metrics.record(entry, status, entry.seconds)
         if entry.asks_model:
             self._record_call(entry, status, later=later)
         elif entry.on_end is not None:  # for a model, and rejected before that was clear
@@ -246,7 +258,11 @@ class App:
         return True
 
     def _flush(self) -> None:
-        """Write what the requests of a turn have recorded: one write to each file for all of them."""
+        """Record the requests of a turn: one write to each file for all of them."""
+        finished = self._finished.copy()
+        self._finished.clear()
+        for app, entry, status in finished:
+            app._record(entry, status, later=True)  # noqa: SLF001  its own class
         if self.ledger is not None:
             self.ledger.flush()
         log_output.flush()

@@ -76,7 +76,7 @@ def _may_go_on(rest: str, head: str, middle: str) -> bool:
         return False
     if not middle:  # only the closing bracket may follow, which completes the sentinel
         return False
-    if len(after) <= len(middle):
+    if len(after) < len(middle):
         return middle.startswith(after)
     return after.startswith(middle) and _run_end(_NAME_RUN, after, len(middle)) == len(after)
 
