@@ -8,8 +8,8 @@ RUN_STAMP := $(VENV)/.ready-run
 STAMP := $(VENV)/.ready
 # The suite starts many processes, and bytecode that is kept halves their start.
 unexport PYTHONDONTWRITEBYTECODE
-# Two workers more than cores: while a test waits for a process or a socket, another one computes.
-WORKERS = $$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 2 ))
+# Four workers more than cores: while a test waits for a process or a socket, another one computes.
+WORKERS = $$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 4 ))
 # The same order in every run: what fails once fails again. `make test-thorough` has another in each.
 FORKED = $(BIN)/python -m pytest -p tests.forked_workers --forks
 TESTS = $(FORKED) $(WORKERS) --randomly-seed=1

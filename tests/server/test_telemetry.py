@@ -82,6 +82,8 @@ async def test_a_collector_gets_spans_and_metrics_with_the_names_of_the_conventi
     assert kinds == {"input": 100.0, "output": 10.0}
     counts = [p.count for p in series["gen_ai.client.operation.duration"].histogram.data_points]
     assert sum(counts) == 2
+    firsts = series["gen_ai.server.time_to_first_token"].histogram.data_points
+    assert sum(p.count for p in firsts) == 1, "the rejected request has no first token"
 
 
 async def test_a_collector_that_is_away_changes_no_answer(tmp_path, caplog):

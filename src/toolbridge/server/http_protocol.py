@@ -8,6 +8,7 @@ that apply before authentication: time for a head and a body, connections, buffe
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 from uvicorn.config import Config as UvicornConfig
@@ -21,6 +22,7 @@ from toolbridge.server.http import HttpExchange
 from toolbridge.server.http_head import Head
 from toolbridge.server.http_reader import RequestReader
 from toolbridge.server.http_reply import CONTINUE, encode_head, framing
+from toolbridge.upstream.turn_writes import TurnWrites
 
 HIGH_WATER = 64 * 1024
 """Bytes in the read buffer above which the socket is not read."""
@@ -51,12 +53,13 @@ class HttpConnection(asyncio.Protocol):
     """One client connection: parses requests and runs them one after the other."""
 
     write: Callable[[bytes], None]
-    """Sends bytes to the client: the method of the transport itself."""
+    """Sends bytes to the client at the end of the turn of the event loop."""
 
     def __init__(
         self,
         app: Application,
         limits: HttpConfig,
+        writes: TurnWrites,
         config: UvicornConfig,
         server_state: ServerState,
         app_state: dict[str, object],
@@ -64,6 +67,7 @@ class HttpConnection(asyncio.Protocol):
     ) -> None:
         self._app = app
         self._limits = limits
+        self._writes = writes
         self._config = config
         self._state = server_state
         self._app_state = app_state
@@ -91,7 +95,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # TCP: it reads and writes
-        self.write = self._transport.write
+        self.write = partial(self._writes.add, self._transport)
         count = len(self._state.connections)
         self._state.connections.add(self)  # type: ignore[arg-type]  # uvicorn lists its own classes
         if count >= self._limits.max_connections + SPARE:
@@ -229,6 +233,7 @@ class HttpConnection(asyncio.Protocol):
         protocol = WebSocketsSansIOProtocol(
             config=self._config, server_state=self._state, app_state=self._app_state
         )
+        self._writes.flush()
         protocol.connection_made(self._transport)
         protocol.data_received(head.raw)
         self._transport.set_protocol(protocol)
@@ -243,7 +248,7 @@ class HttpConnection(asyncio.Protocol):
         headers |= rejection.headers | {"connection": "close"}
         framed = framing(method, rejection.status, sized=True, modern=True, keeps=False)
         head = encode_head(rejection.status, headers, framed, self.defaults())
-        self._transport.write(head + framed.last(body))
+        self.write(head + framed.last(body))
         self._close_slowly(LINGER)
 
     def _busy(self) -> Busy:
@@ -257,6 +262,7 @@ class HttpConnection(asyncio.Protocol):
     def _close(self) -> None:
         """Close after the client has read the response, or has stopped reading it."""
         self._closing = True
+        self._writes.flush()
         self._unsent = self._transport.get_write_buffer_size()
         self._deadline.set(self._limits.body_timeout)
         self._transport.close()
@@ -273,6 +279,7 @@ class HttpConnection(asyncio.Protocol):
     def _close_slowly(self, seconds: float) -> None:
         """End the response, then read and drop what the client still sends."""
         self._closing = True
+        self._writes.flush()
         self._deadline.set(seconds)
         self._reader.take_rest()
         if not self._transport.is_closing():
@@ -329,7 +336,7 @@ class HttpConnection(asyncio.Protocol):
     async def read_body(self, exchange: HttpExchange, limit: int) -> bytes:
         reader = self._reader
         if exchange.head.expects and not reader.waiting and not reader.complete:
-            self._transport.write(CONTINUE)
+            self.write(CONTINUE)
         since = self._loop.time()
         try:
             first = reader.body()

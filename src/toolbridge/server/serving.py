@@ -10,6 +10,7 @@ from toolbridge.config import HttpConfig
 from toolbridge.server.app import App
 from toolbridge.server.dispatch import Dispatcher
 from toolbridge.server.http_protocol import SPARE, HttpConnection
+from toolbridge.upstream.turn_writes import TurnWrites
 
 _OTHER_FILES = 64
 """File descriptors for the database, the log, libraries and other files."""
@@ -22,6 +23,7 @@ class _Connections:
         self._dispatcher = dispatcher
         self._http = dispatcher.app.config.http
         self._limits = fitting(self._http)
+        self._writes = TurnWrites()
 
     def __call__(
         self,
@@ -33,7 +35,7 @@ class _Connections:
         if (http := self._dispatcher.app.config.http) is not self._http:
             self._http, self._limits = http, fitting(http)
         return HttpConnection(
-            self._dispatcher, self._limits, config, server_state, app_state, _loop
+            self._dispatcher, self._limits, self._writes, config, server_state, app_state, _loop
         )
 
 

@@ -13,6 +13,7 @@ import httptools
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from toolbridge.upstream.body_inflater import BodyInflater, inflater_of
+from toolbridge.upstream.turn_writes import TurnWrites
 from toolbridge.upstream.wire_faults import CLOSED, ConnectionClosed, InvalidResponse
 
 HIGH_WATER = 128 * 1024
@@ -248,10 +249,12 @@ class ProviderConnection(asyncio.Protocol):
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
+        writes: TurnWrites,
         on_free: Callable[["ProviderConnection"], None],
         on_lost: Callable[["ProviderConnection"], None],
     ) -> None:
         self.loop = loop
+        self._writes = writes
         self.lost = False
         self.idle_since = 0.0
         self._on_free = on_free
@@ -275,10 +278,10 @@ class ProviderConnection(asyncio.Protocol):
             self._timer = self.loop.call_later(response.idle, self._check_silence)
         # Copying a long body costs more than a second write.
         if len(body) < 16384:
-            self.transport.write(head + body)
+            self._writes.add(self.transport, head + body)
         else:
-            self.transport.write(head)
-            self.transport.write(body)
+            self._writes.add(self.transport, head)
+            self._writes.add(self.transport, body)
 
     def data_received(self, data: bytes) -> None:
         current = self._current

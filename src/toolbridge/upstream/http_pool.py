@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from toolbridge.upstream.http_connection import ProviderConnection, WireResponse
+from toolbridge.upstream.turn_writes import TurnWrites
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractResolver
@@ -54,6 +55,7 @@ class ConnectionPool:
 
     def __init__(self, resolver: "AbstractResolver | None" = None) -> None:
         self._loop = asyncio.get_running_loop()
+        self._writes = TurnWrites()
         self._resolver = resolver
         self._free: dict[ServerOrigin, list[ProviderConnection]] = {}
         self._open: set[ProviderConnection] = set()
@@ -118,7 +120,7 @@ class ConnectionPool:
         tls = self._tls_context() if origin.scheme == "https" else None
         try:
             _, connection = await self._loop.create_connection(
-                lambda: ProviderConnection(self._loop, on_free, self._open.discard),
+                lambda: ProviderConnection(self._loop, self._writes, on_free, self._open.discard),
                 sock=one,
                 ssl=tls,
                 server_hostname=origin.host if tls else None,

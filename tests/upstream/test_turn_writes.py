@@ -1,0 +1,68 @@
+"""Writes that wait for the end of a turn: in order, together, and none of them harms another."""
+
+import asyncio
+
+from toolbridge.upstream.turn_writes import TurnWrites
+
+
+class Recorded(asyncio.Transport):
+    """A transport that records its calls."""
+
+    def __init__(self, *, closing=False, error=None):
+        super().__init__()
+        self.calls = []
+        self.closing = closing
+        self.error = error
+
+    def is_closing(self):
+        return self.closing
+
+    def write(self, data):
+        if self.error:
+            raise self.error
+        self.calls.append(bytes(data))
+
+    def writelines(self, pieces):
+        self.calls.append([*pieces])
+
+    def abort(self):
+        self.calls.append("abort")
+
+
+async def test_pieces_of_a_connection_are_one_write_after_the_callbacks_of_the_turn():
+    writes, one, other = TurnWrites(), Recorded(), Recorded()
+    seen = []
+    writes.add(one, b"a")
+    asyncio.get_running_loop().call_soon(lambda: seen.append([*one.calls]))
+    writes.add(other, b"b")
+    writes.add(one, b"c")
+    assert one.calls == other.calls == []
+    await asyncio.sleep(0)
+    assert (one.calls, other.calls) == ([[b"a", b"c"]], [b"b"])
+    assert seen == [[[b"a", b"c"]]], "written before what was asked for later"
+    writes.add(one, b"d")
+    await asyncio.sleep(0)
+    assert one.calls[1:] == [b"d"]
+
+
+async def test_flush_writes_at_once_and_nothing_twice():
+    writes, one = TurnWrites(), Recorded()
+    writes.add(one, b"a")
+    writes.flush()
+    assert one.calls == [b"a"]
+    writes.add(one, b"b")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert one.calls == [b"a", b"b"]
+
+
+async def test_a_connection_that_is_closed_or_fails_does_not_stop_the_others():
+    reported = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    writes, closed, last = TurnWrites(), Recorded(closing=True), Recorded()
+    broken = Recorded(error=RuntimeError("gone"))
+    for transport in (closed, broken, last):
+        writes.add(transport, b"a")
+    await asyncio.sleep(0)
+    assert (closed.calls, broken.calls, last.calls) == ([], ["abort"], [b"a"])
+    assert [str(context["exception"]) for context in reported] == ["gone"]
