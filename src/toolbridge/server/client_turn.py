@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.codec import AnswerContext, Codec
-from toolbridge.core.fold import Fold, collect
+from toolbridge.core.fold import Fold
 from toolbridge.core.messages import Loss, Message, Request
 from toolbridge.core.usage import Usage
 from toolbridge.policy.failover import TriedAddress, chain_loss
@@ -150,15 +150,18 @@ class ClientTurn:
         """Return the charges of an answer with several requests to the model; `count` its tokens."""
         return TurnPasses(self, count)
 
-    def begin(self, batch: Batch) -> None:
-        """Record the time of the first events, and put the losses among them into the header."""
+    def begin(self, batch: Batch, fold: Fold) -> None:
+        """Record the time of the first events, and put the losses among them into the header.
+
+        `fold` has these events.
+        """
         self.entry.note_first_token()
         if self.passing is not None or not batch:
             return  # in passthrough nothing is lost
-        lost = tuple(event.loss for event in batch if isinstance(event, ev.Lost))
-        last = batch[-1]
-        finished = isinstance(last, ev.Finished)
-        self.lose_of_answer(collect(batch) if finished else Message(losses=lost))
+        if isinstance(batch[-1], ev.Finished):
+            self.lose_of_answer(fold.message)
+        elif fold.losses:
+            self.lose_of_answer(Message(losses=tuple(fold.losses)))
 
 
 class TurnPasses:

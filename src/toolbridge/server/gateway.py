@@ -287,13 +287,13 @@ class Gateway:
         try:
             async with aclosing(chain.events()) as batches:
                 async for batch in batches:
+                    fold.feed_all(batch)
                     if last is None:
-                        turn.begin(batch)
+                        turn.begin(batch, fold)
                         if turn.exchange.may_push:
                             # The writer is chosen by now: no other provider can answer.
                             chain.push_to(reply.sink(fold.feed_all, writer.current.write))
                     last = batch[-1] if batch else last
-                    fold.feed_all(batch)
                     if isinstance(last, ev.Failed) and chain.aborts:
                         return fold.message
                     written = batch

@@ -48,6 +48,11 @@ _SIGNATURE_DELTA = _DELTA % (b"signature_delta", b"signature")
 _INPUT_DELTA = _DELTA % (b"input_json_delta", b"partial_json")
 _CITATION_DELTA = _DELTA % (b"citations_delta", b"citation")
 
+_TEXT_START = (
+    b"event: content_block_start\n"
+    b'data: {"type":"content_block_start","index":%d,"content_block":{"type":"text","text":""}}\n\n'
+)
+_STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
 _THINKING: JsonObject = {"type": "thinking", "thinking": "", "signature": ""}
 
 
@@ -82,6 +87,8 @@ class StreamEncoder:
     def feed(self, event: ev.Event, /) -> list[bytes]:
         if not isinstance(event, ev.DELTAS):
             self._fold.feed(event)
+        if isinstance(event, ev.TextStart | ev.TextEnd):
+            return self._write(event)
         match event:
             case ev.Started(id, model):
                 return [self._start(id, model)]
@@ -147,7 +154,7 @@ class _BlockWriter:
                 return [*opening, _THINKING_DELTA % (self._index, dump_bytes(text))]
             case ev.TextStart():
                 self.text_head = _TEXT_HEAD % self._index
-                return self._open({"type": "text", "text": ""})
+                return self._opened_with(_TEXT_START % self._index)
             # Anthropic, streaming: `input` is {} in the start; deltas carry its JSON text.
             case ev.CallStart(_, id, name):
                 return self._open({"type": "tool_use", "id": id, "name": name, "input": {}})
@@ -169,8 +176,11 @@ class _BlockWriter:
                 return self._add(added)
 
     def _open(self, block: JsonObject) -> list[bytes]:
+        fields: JsonObject = {"index": self._index, "content_block": block}
+        return self._opened_with(_event("content_block_start", fields))
+
+    def _opened_with(self, start: bytes) -> list[bytes]:
         self._opened = True
-        start = _event("content_block_start", {"index": self._index, "content_block": block})
         if self._pinged:
             return [start]
         # Anthropic, streaming: a ping may come at any time, and usually after the first start.
@@ -178,7 +188,7 @@ class _BlockWriter:
         return [start, PING]
 
     def _close(self) -> bytes:
-        stop = _event("content_block_stop", {"index": self._index})
+        stop = _STOP % self._index
         self._index += 1
         self._opened = self._argued = False
         return stop
