@@ -8,6 +8,8 @@ RUN_STAMP := $(VENV)/.ready-run
 STAMP := $(VENV)/.ready
 # The suite starts many processes, and bytecode that is kept halves their start.
 unexport PYTHONDONTWRITEBYTECODE
+# macOS ends the forks of a process that has used its frameworks; the tests use none of them after a fork.
+export OBJC_DISABLE_INITIALIZE_FORK_SAFETY := YES
 # Four workers more than cores: while a test waits for a process or a socket, another one computes.
 WORKERS = $$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 4 ))
 # The same order in every run: what fails once fails again. `make test-thorough` has another in each.

@@ -2,7 +2,7 @@
 
 `python -m pytest -p tests.forked_workers --forks N …`; `auto` stands for the number of cores.
 pytest-xdist starts processes that each import and collect the whole suite:
-docs/decisions/0093-tests-run-in-forks.md has the figures.
+docs/decisions/0047-tests-run-in-forks.md has the figures.
 """
 
 import os
