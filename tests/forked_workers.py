@@ -45,8 +45,8 @@ def _count(text: str) -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    count = session.config.getoption("--forks")
-    if not count or not session.items or session.config.option.collectonly or session.testsfailed:
+    count, option = session.config.getoption("--forks"), session.config.option
+    if not count or not session.items or session.testsfailed or option.collectonly or option.usepdb:
         return None
     Workers(session).run(count)
     return True

@@ -124,6 +124,8 @@ class DialectStage:
                 out += self.feed(event) if written is None else written
             elif type(event) in _PASSED:
                 out.append(event)
+            elif type(event) is ev.TextEnd:
+                self._text = event.text  # as in `_read`
             else:
                 out += self.feed(event)
             at += 1
