@@ -30,7 +30,7 @@ ANSWERS = {
 
 
 @dataclass
-class Asked:
+class RequestSize:
     method: str
     path: str
     query: dict
@@ -41,7 +41,7 @@ class Asked:
 @dataclass
 class SearchDouble:
     url: str = ""
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[RequestSize] = field(default_factory=list)
     faults: list = field(default_factory=list)
     """The faults of the next requests; a request without one is answered."""
     answer: object = None
@@ -52,7 +52,7 @@ class SearchDouble:
 
     async def serve(self, got):
         body = json.loads(got.body) if got.body else None
-        self.asked.append(Asked(got.method, got.path, got.query, got.headers, body))
+        self.asked.append(RequestSize(got.method, got.path, got.query, got.headers, body))
         await self._answer(got, self.faults.pop(0) if self.faults else "")
 
     async def _answer(self, got, fault):

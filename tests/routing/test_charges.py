@@ -8,7 +8,7 @@ from toolbridge.config import ProviderConfig
 from toolbridge.core.codec import Target
 from toolbridge.core.messages import Message, Text
 from toolbridge.core.usage import Usage
-from toolbridge.routing.charge import Asked, BudgetExceeded, Charge
+from toolbridge.routing.charge import BudgetExceeded, Charge, RequestSize
 from toolbridge.routing.charges import Charges
 from toolbridge.routing.route import Route
 from toolbridge.store.keys import KeyRecord
@@ -44,7 +44,7 @@ class Reported:
 async def opened(charges: Charges, request: Reported | None = None) -> Charge:
     """Return a charge that has reserved 150 tokens."""
     charge = charges.begin(KEY, request or Reported())
-    await charge.fit(ROUTE, Asked(100, 50))
+    await charge.fit(ROUTE, RequestSize(100, 50))
     return charge
 
 
@@ -57,9 +57,9 @@ async def state(charges: Charges) -> tuple[int, int]:
 async def test_a_pass_is_used_and_the_next_one_reserved(charges):
     charge = await opened(charges)
     assert await state(charges) == (0, 150)
-    await charge.next_pass(Usage(input=90, output=7), Asked(120, 43))
+    await charge.next_pass(Usage(input=90, output=7), RequestSize(120, 43))
     assert await state(charges) == (97, 163)
-    await charge.refit(Asked(300, 43))
+    await charge.refit(RequestSize(300, 43))
     assert await state(charges) == (97, 343)
     # The answer has the output of both, and the prompt of the last.
     await charge.settle(
@@ -70,7 +70,7 @@ async def test_a_pass_is_used_and_the_next_one_reserved(charges):
 
 async def test_a_pass_without_reported_usage_costs_its_prompt(charges):
     charge = await opened(charges)
-    await charge.next_pass(Usage(), Asked(120, 43))
+    await charge.next_pass(Usage(), RequestSize(120, 43))
     assert (await state(charges))[0] == 100
 
 
@@ -78,7 +78,7 @@ async def test_a_refused_pass_leaves_nothing_reserved_and_charges_the_others(cha
     request = Reported()
     charge = await opened(charges, request)
     with pytest.raises(BudgetExceeded):
-        await charge.next_pass(Usage(input=990, output=5), Asked(120, 43))
+        await charge.next_pass(Usage(input=990, output=5), RequestSize(120, 43))
     # The text has more characters than five tokens usually have.
     said = (Text("x" * 400),)
     message = Message(content=said, usage=Usage(input=990, output=5), stop="error")
@@ -95,7 +95,7 @@ async def test_a_later_pass_keeps_the_place_of_its_request(charges):
     other = await opened(charges)
     # The limit was lowered meanwhile: the answer that is under way goes on.
     charge.key = replace(KEY, concurrency=1)
-    await charge.next_pass(Usage(input=90, output=7), Asked(120, 43))
+    await charge.next_pass(Usage(input=90, output=7), RequestSize(120, 43))
     assert charge.reservation is not None
     await charge.settle(Message())
     await other.settle(Message())
@@ -121,7 +121,7 @@ async def test_a_request_without_limits_is_reported_as_it_ended(charges, same):
     ended = settled if same else replace(settled, usage=Usage(input=9, output=8))
     charge = charges.begin(None, request)
     async with charge:
-        await charge.fit(ROUTE, Asked(100, 50))
+        await charge.fit(ROUTE, RequestSize(100, 50))
         await charge.settle(settled)
         charge.message = ended
     assert request.found == [(ended, False)]

@@ -26,7 +26,7 @@ from toolbridge.node.funding.chain_funding import ChainFunding
 from toolbridge.node.funding.context import FundingContext
 from toolbridge.node.funding.jobs import Funding, Host, Job, PrepaidJob
 from toolbridge.node.funding.ledger import Budget, Ledger
-from toolbridge.node.funding.plan import Plan, make_plan
+from toolbridge.node.funding.plan import PaymentPlan, make_plan
 from toolbridge.node.funding.recovery import Recovery
 from toolbridge.node.funding.settling import SettledJob
 from toolbridge.node.hosts.candidates import FoundHosts, HostRequirements
@@ -149,7 +149,7 @@ class NodeProvider:
         self._chain_parts()
         return await self._records.forget(address) if self._records is not None else 0
 
-    async def plan(self) -> Plan:
+    async def plan(self) -> PaymentPlan:
         """Return what the next session would cost and send, without sending it."""
         self._check_wallet()
         return await make_plan(*self._chain_parts())

@@ -37,7 +37,7 @@ class ChargedRequest(Protocol):
         """Return the row of the ledger if the process were killed now."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class RequestSize(msgspec.Struct, frozen=True):
     """The size of a request: its prompt, and the most that its answer may have."""
 
     prompt: int
@@ -75,7 +75,7 @@ class ChargeAccount(Protocol):
     @property
     def clock(self) -> Callable[[], float]: ...
 
-    async def reserve(self, charge: "Charge", route: Route, asked: Asked) -> None: ...
+    async def reserve(self, charge: "Charge", route: Route, asked: RequestSize) -> None: ...
 
     async def settle(self, reservation: Reservation, usage: Usage) -> None: ...
 
@@ -96,7 +96,7 @@ class Charge:
         self._at = charges.clock()
         self._route: Route | None = None
         """The route that answers; a chain may change it."""
-        self._asked: Asked | None = None
+        self._asked: RequestSize | None = None
         self.reservation: Reservation | None = None
         self.counted = False
         """Whether the request is counted, by a reservation for this route or another one."""
@@ -116,7 +116,7 @@ class Charge:
         self._ended: tuple[Message, Message, bool] | None = None
         """The answer that was settled, the same with all its usage, and whether that is estimated."""
 
-    async def fit(self, route: Route, asked: Asked) -> None:
+    async def fit(self, route: Route, asked: RequestSize) -> None:
         """Reserve for `route`, which is tried now; raise if the key has too little left for it."""
         if self.key is not None:
             await self._charges.reserve(self, route, asked)
@@ -219,7 +219,7 @@ class Charge:
     def _prompt(self) -> int:
         return 0 if self._asked is None else self._asked.prompt
 
-    async def next_pass(self, usage: Usage, asked: Asked) -> None:
+    async def next_pass(self, usage: Usage, asked: RequestSize) -> None:
         """Settle a request to the model that was not the last for the answer; reserve the next one.
 
         Raise if the key has too little left for that.
@@ -232,7 +232,7 @@ class Charge:
         await self._settle_reservation(usage)
         await self.refit(asked)
 
-    async def refit(self, asked: Asked) -> None:
+    async def refit(self, asked: RequestSize) -> None:
         """Reserve for a request to the model that has another size; raise as `fit` does."""
         if self._route is None:
             return
@@ -288,7 +288,7 @@ class InnerCharges(Protocol):
     def permit(self, address: str) -> None:
         """Raise `NotAllowed` if the caller may not use the model."""
 
-    def call(self, route: Route, asked: Asked) -> AbstractAsyncContextManager[Charge]:
+    def call(self, route: Route, asked: RequestSize) -> AbstractAsyncContextManager[Charge]:
         """Reserve for one request, and settle it at the end of the context."""
 
 

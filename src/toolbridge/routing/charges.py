@@ -25,11 +25,11 @@ from toolbridge.core.errors import Busy
 from toolbridge.core.messages import Message
 from toolbridge.core.usage import Usage
 from toolbridge.routing.charge import (
-    Asked,
     BudgetExceeded,
     Charge,
     ChargedRequest,
     PriceUnknown,
+    RequestSize,
     RowJournal,
 )
 from toolbridge.routing.pricing import has_price, priced
@@ -101,7 +101,7 @@ class Charges:
             self._budgets = self._open_budgets()
         return self._budgets
 
-    async def reserve(self, charge: Charge, route: Route, asked: Asked) -> None:
+    async def reserve(self, charge: Charge, route: Route, asked: RequestSize) -> None:
         """Reserve for `route`, in place of what the charge holds if that is too small.
 
         Raise `BudgetExceeded` or `PriceUnknown` if the key may not use the route.
@@ -172,7 +172,7 @@ class Charges:
             raise _refusal(key, found, self.clock())
 
     async def _estimates(
-        self, key: KeyRecord, route: Route, asked: Asked
+        self, key: KeyRecord, route: Route, asked: RequestSize
     ) -> tuple[Amounts, Amounts]:
         """Return what the request uses at least and at most."""
         found = []

@@ -18,7 +18,7 @@ from toolbridge.policy.image_descriptions import (
     images_of,
     with_descriptions,
 )
-from toolbridge.routing.charge import Asked, InnerCharges
+from toolbridge.routing.charge import InnerCharges, RequestSize
 from toolbridge.routing.route import Route
 from toolbridge.routing.sources import Batch, Source
 
@@ -100,7 +100,7 @@ class ImageDescriber:
     async def _charged(self, request: Request, route: Route, meter: InnerCharges | None) -> Message:
         if meter is None:
             return await self._ask(route, request)
-        asked = Asked(estimate_request(request), request.max_tokens)
+        asked = RequestSize(estimate_request(request), request.max_tokens)
         async with meter.call(route, asked) as charge:
             message = charge.message = await self._ask(route, request)
         return message

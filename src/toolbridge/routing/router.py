@@ -24,7 +24,7 @@ from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import check_window, was_truncated
 from toolbridge.policy.routing_rules import has_images
 from toolbridge.routing.attempts import AnswerAttempts, Pause
-from toolbridge.routing.charge import Asked, InnerCharges
+from toolbridge.routing.charge import InnerCharges, RequestSize
 from toolbridge.routing.counting import ProviderCounts
 from toolbridge.routing.failover import AnswerChain, FindAddresses, OpenAttempts
 from toolbridge.routing.models import ModelRoutes
@@ -315,7 +315,7 @@ class Router:
         if meter is None:
             return await attempts.message()
         meter.permit(route.address)
-        size = Asked(self.count(request, route.address).tokens, request.max_tokens)
+        size = RequestSize(self.count(request, route.address).tokens, request.max_tokens)
         async with meter.call(route, size) as charge:
             message = charge.message = await attempts.message()
         return message

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from toolbridge.core.messages import Message, StopReason
-from toolbridge.routing.charge import Asked, Charge, InnerCharges
+from toolbridge.routing.charge import Charge, InnerCharges, RequestSize
 from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.route import Route
 from toolbridge.runs.usage import CallTokens
@@ -37,13 +37,13 @@ class Meter(Protocol):
         """Return those addresses that the key may use."""
         ...
 
-    def call(self, route: Route, asked: Asked) -> AbstractAsyncContextManager[Charge]:
+    def call(self, route: Route, asked: RequestSize) -> AbstractAsyncContextManager[Charge]:
         """Reserve for one call of the model, and settle it at the end of the context."""
 
 
 @asynccontextmanager
 async def metered(
-    meter: Meter | None, chain: AnswerChain, asked: Asked, count: CallTokens
+    meter: Meter | None, chain: AnswerChain, asked: RequestSize, count: CallTokens
 ) -> AsyncIterator[None]:
     """Charge one call of the model, whose tokens are in `count`."""
     if meter is None:

@@ -17,7 +17,7 @@ from toolbridge.core.redaction import Redactor
 from toolbridge.policy.failover import TriedAddress, chain_loss
 from toolbridge.routing import Router
 from toolbridge.routing.attempts import AnswerAttempts, Batch
-from toolbridge.routing.charge import Asked
+from toolbridge.routing.charge import RequestSize
 from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.route import Route
 from toolbridge.routing.translated import ClientSide
@@ -149,7 +149,7 @@ class StreamRun:
             attempts = self._chain(request, structured=True)
             await attempts.prepare()
             count = self._spending.begin(self._prompt_tokens, attempts)
-            asked = Asked(self._prompt_tokens, request.max_tokens)
+            asked = RequestSize(self._prompt_tokens, request.max_tokens)
             async with (
                 metered(self._context.meter, attempts, asked, count),
                 aclosing(attempts.events()) as batches,
@@ -299,7 +299,7 @@ class StreamRun:
                 await attempts.prepare()
                 tokens = self._context.router.count(effect.request, attempts.route.address).tokens
                 count = self._spending.begin(tokens, attempts)
-                asked = Asked(tokens, effect.request.max_tokens)
+                asked = RequestSize(tokens, effect.request.max_tokens)
                 async with metered(self._context.meter, attempts, asked, count):
                     message = await attempts.message()
                     count.feed(ev.UsageReported(message.usage))

@@ -13,7 +13,7 @@ from toolbridge.core.fold import Fold
 from toolbridge.core.messages import Loss, Message, Request
 from toolbridge.core.usage import Usage
 from toolbridge.policy.failover import TriedAddress, chain_loss
-from toolbridge.routing.charge import Asked, Charge
+from toolbridge.routing.charge import Charge, RequestSize
 from toolbridge.routing.passthrough import PassedBytes, PassthroughRequest
 from toolbridge.routing.route import Route
 from toolbridge.routing.router import TokenCount
@@ -92,7 +92,7 @@ class ClientTurn:
             self.charge.leave()
             return
         asked = self.asked.request
-        size = Asked(self.counted.tokens, asked.max_tokens, asked.sampling.n or 1)
+        size = RequestSize(self.counted.tokens, asked.max_tokens, asked.sampling.n or 1)
         await self.charge.fit(route, size)
 
     def note_tried(self, tried: Sequence[TriedAddress]) -> None:
@@ -182,8 +182,8 @@ class TurnPasses:
         if (charge := self._turn.charge) is not None:
             await charge.refit(self._asked(request))
 
-    def _asked(self, request: Request, more: int = 0) -> Asked:
-        return Asked(self._count(request) + more, request.max_tokens)
+    def _asked(self, request: Request, more: int = 0) -> RequestSize:
+        return RequestSize(self._count(request) + more, request.max_tokens)
 
 
 def warning(losses: list[Loss]) -> str:

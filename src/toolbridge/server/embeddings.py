@@ -6,7 +6,7 @@ from toolbridge import codecs
 from toolbridge.core.embeddings import EmbeddingRequest
 from toolbridge.core.messages import Message
 from toolbridge.core.usage import Usage, plausible
-from toolbridge.routing.charge import Asked
+from toolbridge.routing.charge import RequestSize
 from toolbridge.routing.embedding import embed
 from toolbridge.routing.pricing import has_price
 from toolbridge.server.app import App
@@ -49,10 +49,10 @@ async def serve(app: App, exchange: HttpExchange, entry: Entry, decode: Decode) 
         await exchange.reply(200, codec.encode_answer(answer, request))
 
 
-def _size(request: EmbeddingRequest) -> Asked:
+def _size(request: EmbeddingRequest) -> RequestSize:
     """Return the size of the texts, estimated; an embedding has no output tokens."""
     sizes = [len(one) // 4 + 1 if isinstance(one, str) else len(one) for one in request.inputs]
-    return Asked(sum(sizes), answers=0)
+    return RequestSize(sum(sizes), answers=0)
 
 
 async def openai(app: App, exchange: HttpExchange, entry: Entry) -> None:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from toolbridge.core.ids import Ids
-from toolbridge.routing.charge import Asked, Charge
+from toolbridge.routing.charge import Charge, RequestSize
 from toolbridge.routing.charges import Charges
 from toolbridge.routing.route import Route
 from toolbridge.server.http import IncomingRequest
@@ -47,7 +47,7 @@ class InnerCallMeter:
         """Raise `NotAllowed` if the caller's key may not use the model."""
         self._permit(self._request, address)
 
-    def call(self, route: Route, asked: Asked) -> AbstractAsyncContextManager[Charge]:
+    def call(self, route: Route, asked: RequestSize) -> AbstractAsyncContextManager[Charge]:
         """Reserve for one request, and settle it at the end of the context."""
         entry = Entry(Ids(os.urandom(16)).request())
         note_caller(entry, self._request)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 from toolbridge.core.errors import ToolbridgeError, status_of
-from toolbridge.routing.charge import Asked, Charge
+from toolbridge.routing.charge import Charge, RequestSize
 from toolbridge.routing.pricing import has_price
 from toolbridge.routing.route import Route
 from toolbridge.server.request_log import Entry
@@ -18,7 +18,7 @@ RecordEntry: TypeAlias = Callable[[Entry, int], None]
 
 @asynccontextmanager
 async def metered_call(
-    charge: Charge, entry: Entry, call: tuple[Route, Asked], record: RecordEntry
+    charge: Charge, entry: Entry, call: tuple[Route, RequestSize], record: RecordEntry
 ) -> AsyncIterator[Charge]:
     """Reserve for one call, settle it at the end of the context, and record it."""
     route, asked = call

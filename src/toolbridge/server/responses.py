@@ -18,7 +18,7 @@ from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import Request
 from toolbridge.policy.failover import TriedAddress
 from toolbridge.routing.attempts import AnswerAttempts
-from toolbridge.routing.charge import Asked
+from toolbridge.routing.charge import RequestSize
 from toolbridge.routing.route import Route
 from toolbridge.routing.translated import ClientSide
 from toolbridge.server.api_endpoint import ApiEndpoint
@@ -96,13 +96,13 @@ async def compact(app: App, exchange: HttpExchange, entry: Entry) -> None:
     request = stateless(await gateway.stored_responses.resume(asked, exchange.caller))
     note_caller(entry, exchange)
     summary = summary_request(request)
-    size = Asked(0)
+    size = RequestSize(0)
 
     async def open_attempts(route: Route, _: Sequence[TriedAddress]) -> AnswerAttempts:
         nonlocal size
         note_model(entry, API, request, route)
         counted = gateway.router.admit(summary, route)
-        size = Asked(counted.tokens, summary.max_tokens)
+        size = RequestSize(counted.tokens, summary.max_tokens)
         client = ClientSide(gateway.client_headers.of(exchange, route.provider_config, API))
         return gateway.router.attempts(summary, route, counted.tokens, client=client)
 

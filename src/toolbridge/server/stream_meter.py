@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from toolbridge.core.errors import NotAllowed
 from toolbridge.policy.key_scopes import allows_model, allows_tool, check_model, tool_text
-from toolbridge.routing.charge import Asked, Charge
+from toolbridge.routing.charge import Charge, RequestSize
 from toolbridge.routing.route import Route
 from toolbridge.server.http import IncomingRequest
 from toolbridge.server.inner_call_meter import InnerCallMeter
@@ -60,7 +60,7 @@ class StreamMeter:
         names = self._app.config.map
         return [one for one in addresses if allows_model(key.scopes, one, names)] or addresses[:1]
 
-    def call(self, route: Route, asked: Asked) -> AbstractAsyncContextManager[Charge]:
+    def call(self, route: Route, asked: RequestSize) -> AbstractAsyncContextManager[Charge]:
         entry = Entry(self._app.request_id())
         note_caller(entry, self._request)
         entry.fields.setdefault("session.id", self.run)

@@ -10,14 +10,14 @@ from typing import TypeAlias
 
 from toolbridge.core.json import Json, JsonObject
 
-Plan: TypeAlias = "Mapping[str, Plan | None]"
-"""The plan for the value of each key: None leaves the value unchanged. A key that is not listed uses
-the plan of `*`; without one, only the key itself is respelled."""
+NameTree: TypeAlias = "Mapping[str, NameTree | None]"
+"""The names inside the value of each key: None leaves the value unchanged. A key that is not listed
+uses the tree of `*`; without one, only the key itself is respelled."""
 
-_ALL: "dict[str, Plan | None]" = {}
+_ALL: "dict[str, NameTree | None]" = {}
 _ALL["*"] = _ALL
-_MEDIA: Plan = {"inlineData": _ALL, "fileData": _ALL}
-_PART: Plan = {
+_MEDIA: NameTree = {"inlineData": _ALL, "fileData": _ALL}
+_PART: NameTree = {
     **_MEDIA,
     "functionCall": {"args": None, "partialArgs": _ALL},
     "functionResponse": {"response": None, "parts": _MEDIA},
@@ -26,16 +26,16 @@ _PART: Plan = {
     "partMetadata": None,
     "*": _ALL,
 }
-_CONTENT: Plan = {"parts": _PART}
-_DECLARATION: Plan = {
+_CONTENT: NameTree = {"parts": _PART}
+_DECLARATION: NameTree = {
     "parameters": None,
     "parametersJsonSchema": None,
     "response": None,
     "responseJsonSchema": None,
 }
-_BODY: Plan = {
+_BODY: NameTree = {
     "contents": _CONTENT,
-    # A content, or the parts of one, so both plans apply.
+    # A content, or the parts of one, so both trees apply.
     "systemInstruction": {**_PART, "parts": _PART},
     "tools": {"functionDeclarations": _DECLARATION, "*": _ALL},
     "toolConfig": _ALL,
@@ -50,20 +50,20 @@ def respell(body: JsonObject) -> JsonObject:
     return _object(body, _BODY)
 
 
-def _object(value: JsonObject, plan: Plan) -> JsonObject:
+def _object(value: JsonObject, tree: NameTree) -> JsonObject:
     found: JsonObject = {}
     for key, item in value.items():
         name = camel(key) if "_" in key[1:] else key
-        inner = plan.get(name, plan.get("*"))
+        inner = tree.get(name, tree.get("*"))
         found[name] = item if inner is None else _value(item, inner)
     return found
 
 
-def _value(value: Json, plan: Plan) -> Json:
+def _value(value: Json, tree: NameTree) -> Json:
     if isinstance(value, dict):
-        return _object(value, plan)
+        return _object(value, tree)
     if isinstance(value, list):
-        return [_value(item, plan) for item in value]
+        return [_value(item, tree) for item in value]
     return value
 
 

@@ -37,7 +37,7 @@ class PlannedCall:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PaymentPlan:
     """What the next payment would be."""
 
     account: str
@@ -77,7 +77,7 @@ def _shown(value: Value) -> str:
     return "0x" + value.hex() if isinstance(value, bytes) else str(value)
 
 
-async def make_plan(finder: Finder, funding: ChainFunding, context: FundingContext) -> Plan:
+async def make_plan(finder: Finder, funding: ChainFunding, context: FundingContext) -> PaymentPlan:
     """Return what `funding.open` would do now; raise the errors that it would raise before paying."""
     await context.chain.check()
     order = await finder.order()
@@ -89,7 +89,7 @@ async def make_plan(finder: Finder, funding: ChainFunding, context: FundingConte
     gas, doubts = await _gas(context.account, calls)
     warnings += doubts + await _obstacles(funding, context, host, gas)
     terms = context.terms
-    return Plan(
+    return PaymentPlan(
         context.account.address,
         host,
         host.price,
