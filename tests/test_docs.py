@@ -66,7 +66,7 @@ async def test_every_route_that_is_described_is_served():
 @pytest.mark.req("PX-51")
 def test_every_event_of_a_stream_is_described():
     encoder = (ROOT / "src/toolbridge/codecs/anthropic/encode_stream.py").read_text("utf-8")
-    types = set(re.findall(r'_event\("(\w+)"', encoder))
+    types = set(re.findall(r'(?:_event\("|b"event: |b\'event: )(\w+)', encoder))
     assert {"message_start", "message_delta", "content_block_stop", "error"} <= types
     described = page("docs/explain/streaming.md")
     types |= {"thinking_delta", "signature_delta", "input_json_delta", "ping", "message_stop"}
