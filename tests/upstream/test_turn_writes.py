@@ -2,7 +2,7 @@
 
 import asyncio
 
-from toolbridge.upstream.turn_writes import TurnWrites
+from toolbridge.upstream.turn_writes import LARGE, TurnWrites
 
 
 class Recorded(asyncio.Transport):
@@ -66,3 +66,21 @@ async def test_a_connection_that_is_closed_or_fails_does_not_stop_the_others():
     await asyncio.sleep(0)
     assert (closed.calls, broken.calls, last.calls) == ([], ["abort"], [b"a"])
     assert [str(context["exception"]) for context in reported] == ["gone"]
+
+
+async def test_many_bytes_of_a_connection_do_not_wait():
+    writes, one, other = TurnWrites(), Recorded(), Recorded()
+    big = b"x" * LARGE
+    writes.add(one, big)
+    assert one.calls == [big]
+    writes.add(one, b"a")
+    writes.add(other, b"b")
+    writes.add(one, b"c")
+    assert one.calls == [big]
+    writes.add(one, big[:-2])
+    assert one.calls[1:] == [[b"a", b"c", big[:-2]]], "in order, as soon as they are many"
+    assert other.calls == []
+    writes.add(one, b"d")
+    await asyncio.sleep(0)
+    assert one.calls[2:] == [b"d"]
+    assert other.calls == [b"b"]

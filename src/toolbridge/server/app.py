@@ -12,6 +12,7 @@ request keeps the `App` that it began with.
 import asyncio
 import os
 import time
+from collections import deque
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from copy import copy
@@ -70,8 +71,8 @@ class App:
         self._request_log = RequestLog(config.log, redactor=self.gateway.redactor)
         self.ledger = self.gateway.charges.journal = _ledger(config, self.gateway)
         self.ledger_reads = asyncio.Semaphore(_LEDGER_READS)
-        self._turn_end = TurnEnd(self._flush)
-        self._finished: list[tuple[App, Entry, int]] = []
+        self._turn_end = TurnEnd(self.flush)
+        self._finished: deque[tuple[App, Entry, int]] = deque()
         """The requests that have finished in this turn of the event loop; a reload shares the list."""
         self._telemetry = _telemetry(config, self.gateway)
         self._ids = Ids(os.urandom(16))
@@ -141,7 +142,7 @@ class App:
 
     async def stop(self) -> None:
         await self._stack.aclose()
-        self._flush()
+        self.flush()
         if self.ledger is not None:
             await asyncio.to_thread(self.ledger.close)
         if self._telemetry is not None:
@@ -257,15 +258,18 @@ class App:
         self._turn_end.soon()
         return True
 
-    def _flush(self) -> None:
-        """Record the requests of a turn: one write to each file for all of them."""
-        finished = self._finished.copy()
-        self._finished.clear()
-        for app, entry, status in finished:
-            app._record(entry, status, later=True)  # noqa: SLF001  its own class
-        if self.ledger is not None:
-            self.ledger.flush()
-        log_output.flush()
+    def flush(self) -> None:
+        """Record the requests of this turn: one write to each file for all of them."""
+        try:
+            while self._finished:
+                app, entry, status = self._finished.popleft()
+                app._record(entry, status, later=True)  # noqa: SLF001  its own class
+        finally:
+            if self._finished:  # one of them has failed; the others are not lost with it
+                self._turn_end.soon()
+            if self.ledger is not None:
+                self.ledger.flush()
+            log_output.flush()
 
 
 def _ledger(config: Config, gateway: Gateway) -> LedgerWriter | None:

@@ -155,6 +155,8 @@ class Dispatcher:
             await app.guard.check(exchange)
             if exchange.path != _METRICS:
                 app.admit(exchange, entry)
+        if exchange.method == "GET":
+            app.flush()  # what it reads has the requests before it, also those of this turn
         return self._resume if keeps_answer(exchange, app.config) else _route(exchange)
 
     async def _resume(self, app: App, exchange: HttpExchange, entry: Entry) -> None:

@@ -8,18 +8,35 @@ docs/decisions/0048-writes-at-the-end-of-a-turn.md.
 
 import asyncio
 
+LARGE = 32 * 1024
+"""Bytes of a connection that do not wait: flow control must know of them, and their copy costs more
+than the write."""
+
 
 class TurnWrites:
     """What waits for the end of the turn; a connection gets all of it in one write."""
 
     def __init__(self) -> None:
         self._waiting: dict[asyncio.WriteTransport, list[bytes]] = {}
+        self._sizes: dict[asyncio.WriteTransport, int] = {}
+        """The bytes that wait for a connection, if they are several pieces."""
 
     def add(self, transport: asyncio.WriteTransport, data: bytes) -> None:
-        """Write `data` after what the event loop does now."""
+        """Write `data` after what the event loop does now; at once if much would wait then."""
         waiting = self._waiting
         if transport in waiting:
-            waiting[transport].append(data)
+            pieces = waiting[transport]
+            size = self._sizes.get(transport, len(pieces[0])) + len(data)
+            pieces.append(data)
+            if size < LARGE:
+                self._sizes[transport] = size
+                return
+            del waiting[transport]
+            self._sizes.pop(transport, None)
+            _write(transport, pieces)
+            return
+        if len(data) >= LARGE:
+            _write(transport, [data])
             return
         if not waiting:
             asyncio.get_running_loop().call_soon(self.flush)
@@ -30,18 +47,24 @@ class TurnWrites:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, {}
+        if self._sizes:
+            self._sizes = {}
         for transport, pieces in waiting.items():
-            # uvloop raises for a write to a transport that was closed meanwhile.
-            if transport.is_closing():
-                continue
-            try:
-                if len(pieces) == 1:
-                    transport.write(pieces[0])
-                else:
-                    transport.writelines(pieces)
-            except Exception as error:  # noqa: BLE001  the other connections get their bytes
-                transport.abort()
-                what = "a write at the end of a turn failed; its connection was closed"
-                asyncio.get_running_loop().call_exception_handler(
-                    {"message": what, "exception": error, "transport": transport}
-                )
+            _write(transport, pieces)
+
+
+def _write(transport: asyncio.WriteTransport, pieces: list[bytes]) -> None:
+    # uvloop raises for a write to a transport that was closed meanwhile.
+    if transport.is_closing():
+        return
+    try:
+        if len(pieces) == 1:
+            transport.write(pieces[0])
+        else:
+            transport.writelines(pieces)
+    except Exception as error:  # noqa: BLE001  the other connections get their bytes
+        transport.abort()
+        what = "a write at the end of a turn failed; its connection was closed"
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": what, "exception": error, "transport": transport}
+        )
