@@ -74,7 +74,7 @@ class Fold:
         self._blocks: dict[int, _OpenBlock | Part] = {}
         self._terminal: ev.Finished | ev.Failed | None = None
         self._message: Message | None = None
-        """The message, until the next event."""
+        """The message of an answer that has ended; that of a running one would keep its text twice."""
 
     def feed_all(self, events: Iterable[ev.Event]) -> None:
         """Feed events in their order."""
@@ -156,6 +156,8 @@ class Fold:
     @property
     def message(self) -> Message:
         """The message so far; it has a `stop` once `Finished` or `Failed` was fed."""
+        if self._terminal is None:
+            return self._made()
         if self._message is None:
             self._message = self._made()
         return self._message
