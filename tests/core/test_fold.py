@@ -15,6 +15,7 @@ from toolbridge.core.messages import (
     Text,
     Thinking,
 )
+from toolbridge.core.usage import Usage
 
 
 def folded(events):
@@ -108,3 +109,15 @@ def test_a_call_that_the_limit_cut_is_left_out_of_a_whole_reply():
     assert without_cut_calls(cut).content == (Text("a"),)
     broken = Message(content=(Call("1", "f", raw="{oops}"),), stop="tool_use")
     assert without_cut_calls(broken) is broken
+
+
+def test_only_the_message_of_an_ended_answer_is_kept():
+    fold = Fold()
+    fold.feed_all([ev.Started("m", "x"), ev.TextStart(0), ev.TextDelta(0, "some text")])
+    assert fold.message == fold.message
+    assert fold.message is not fold.message, "a running answer would have its text twice"
+    fold.feed_all([ev.TextEnd(0, Text("some text")), ev.Finished("end")])
+    assert fold.message is fold.message
+    before = fold.message
+    fold.feed(ev.UsageReported(Usage(output=3)))
+    assert (before.usage.output, fold.message.usage.output) == (0, 3)
