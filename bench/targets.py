@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,8 +70,9 @@ class Server:
     """Memory after that answer, in MB."""
 
     def start(self, limit: float = 180) -> None:
-        home = scratch() / f"home-{self.port}"
-        home.mkdir()
+        home = Path(
+            tempfile.mkdtemp(prefix=f"home-{self.port}-", dir=scratch())
+        )  # ports come again
         keep = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         env = {**keep, "HOME": str(home), "OLLAMA_HOST": "127.0.0.1:1", **self.env}
         self._log = OUT / f"{self.name}.log"
@@ -175,7 +177,7 @@ def nginx(mock: int) -> Server | None:
         return None
     port = free_port()
     folder = scratch() / f"nginx-{port}"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     config = folder / "nginx.conf"
     config.write_text(NGINX.format(folder=folder, mock=mock, port=port))
     command = [program, "-c", str(config), "-e", str(folder / "nginx.log")]
