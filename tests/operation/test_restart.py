@@ -136,6 +136,24 @@ async def test_the_old_process_ends_its_answers_after_the_grace(tmp_path):
             assert await ask(url) == "m end"
 
 
+async def test_a_replaced_process_leaves_the_pid_file_alone(tmp_path):
+    async with models("m") as [(gate, server)]:
+        async with background(tmp_path, config_for(server)) as (url, file):
+            gate.open.clear()
+            running = asyncio.create_task(ask(url))
+            await until(lambda: gate.begun == 1)
+            old, before = pid_in(file), file.read_bytes()
+            new = await replace(file)
+            after = file.read_bytes()
+            file.write_bytes(before)  # what the old process sees if the new one writes late
+            gate.open.set()
+            assert await running == "m end"
+            await until(lambda: not state.alive(old))
+            assert file.read_bytes() == before
+            file.write_bytes(after)
+            assert pid_in(file) == new
+
+
 async def test_a_gateway_that_cannot_be_replaced_goes_on(tmp_path):
     async with models("m") as [(_, server)]:
         async with background(tmp_path, config_for(server)) as (url, file):

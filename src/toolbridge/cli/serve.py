@@ -237,6 +237,8 @@ async def _serve(config: Config, listening: Listeners, process: ServerProcess) -
         )
         if fault:
             announced.write(fault=fault)
+        else:
+            announced.hand_over()
         return fault
 
     app, inherited = App(config, process.env), process.inherited

@@ -58,10 +58,10 @@ def write_pid(running: Running, file: Path) -> None:
     private_files.write(file, msgspec.json.encode(running))
 
 
-def forget_own(file: Path) -> None:
-    """Remove the pid file, unless a process that replaced this one has written its own."""
+def forget_pid(pid: int, file: Path | None) -> None:
+    """Remove the pid file, unless another gateway has written it since."""
     running = find(file)
-    if running is None or running.pid == os.getpid():
+    if running is None or running.pid == pid:
         forget(file)
 
 
@@ -71,15 +71,15 @@ def forget(file: Path | None = None) -> None:
 
 
 def find(file: Path | None = None) -> Running | None:
-    """Return the gateway in the background; remove the pid file of one that has died."""
+    """Return the gateway in the background; None if the one of the pid file has died.
+
+    The file of a dead process stays: its successor may write it at the same moment.
+    """
     try:
         running = msgspec.json.decode((file or pid_file()).read_bytes(), type=Running)
     except (OSError, msgspec.DecodeError):
         return None
-    if alive(running.pid):
-        return running
-    forget(file)
-    return None
+    return running if alive(running.pid) else None
 
 
 def alive(pid: int) -> bool:
@@ -169,7 +169,7 @@ def stop(running: Running, wait: float = 10.0, *, file: Path | None = None) -> b
     if not ended:
         with suppress(ProcessLookupError):
             os.kill(running.pid, signal.SIGKILL)
-    forget(file)
+    forget_pid(running.pid, file)
     return ended
 
 
@@ -224,9 +224,16 @@ class Announcement:
     def count_reload(self, fault: str, unchanged: Sequence[str]) -> None:
         self.write(fault=fault, reloaded=True, unchanged=unchanged)
 
+    def hand_over(self) -> None:
+        """Leave the file to the process that replaces this one, and never write or remove it again.
+
+        The successor may write it at any moment, so that a look at its content decides nothing.
+        """
+        self._file = None
+
     def remove(self) -> None:
         if self._file is not None:
-            forget_own(self._file)
+            forget_pid(os.getpid(), self._file)
 
 
 def _tail(lines: int = 12) -> str:
