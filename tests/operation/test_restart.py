@@ -136,6 +136,35 @@ async def test_the_old_process_ends_its_answers_after_the_grace(tmp_path):
             assert await ask(url) == "m end"
 
 
+async def test_a_connection_whose_answer_has_begun_gets_one_more_answer(tmp_path):
+    async with models("m") as [(gate, server)]:
+        async with background(tmp_path, config_for(server)) as (url, file):
+            gate.open.clear()
+            connector = aiohttp.TCPConnector(limit=1)
+            async with aiohttp.ClientSession(connector=connector) as session:
+                body = {
+                    "model": "x",
+                    "stream": True,
+                    "messages": [{"role": "user", "content": "x"}],
+                }
+                completions = f"{url}/v1/chat/completions"
+                async with session.post(completions, json=body) as begun:
+                    assert begun.headers.get("connection") != "close"  # another request may follow
+                    await until(lambda: gate.begun == 1)
+                    old = pid_in(file)
+                    await replace(file)
+                    await asyncio.sleep(0.5)  # the old process ends when its answers have ended
+                    gate.open.set()
+                    assert "[DONE]" in await begun.text()
+                for _ in range(20):  # a process that is slow to end may allow another request
+                    async with session.post(completions, json=body) as last:
+                        assert "[DONE]" in await last.text()
+                    if last.headers["connection"] == "close":
+                        break
+                assert last.headers["connection"] == "close"
+            await until(lambda: not state.alive(old))
+
+
 async def test_a_replaced_process_leaves_the_pid_file_alone(tmp_path):
     async with models("m") as [(gate, server)]:
         async with background(tmp_path, config_for(server)) as (url, file):

@@ -46,7 +46,7 @@ def ids(count):
 async def record(artifacts, run=RUN, events=EVENTS, **metrics):
     files = artifacts.open(run, {"prompt": "Find pizza", "headers": {"authorization": "Bearer x"}})
     for n, (event, data) in enumerate(events, 1):
-        files.frame(n, event, data)
+        files.frames([(n, event, data)])
     files.tool({"id": "T1", "name": "places.search", "arguments": {"api_key": "sk_live_1"}})
     files.finish({"answer": "", "token": "abc"}, metrics)
     assert await artifacts.settled(60)
@@ -147,7 +147,7 @@ async def test_nobody_else_can_read_a_run(tmp_path):
 async def test_frames_are_on_the_disk_while_the_run_goes_on(tmp_path):
     artifacts = Artifacts(tmp_path)
     files = artifacts.open(RUN, {})
-    files.frame(1, "json.begin", {"id": "O1", "schema": "A"})
+    files.frames([(1, "json.begin", {"id": "O1", "schema": "A"})])
     assert await artifacts.settled()
     run = load_run(tmp_path, RUN)
     assert ([frame["n"] for frame in run.frames], run.metrics) == ([1], None)
@@ -168,7 +168,7 @@ def test_a_killed_process_leaves_files_that_can_be_read(tmp_path):
             n = 0
             while True:
                 n += 1
-                files.frame(n, "tool.call", {"id": f"T{n}", "name": "x", "args": {"a": "b" * 500}})
+                files.frames([(n, "tool.call", {"id": f"T{n}", "name": "x", "args": {"a": "b" * 500}})])
                 if n == 300:
                     await artifacts.settled()
                     print("go", flush=True)
@@ -230,7 +230,7 @@ async def test_a_disk_that_hangs_loses_events_and_no_time(tmp_path, capsys):
     artifacts.submit(lambda: let_go.wait(20) and None)
     started = time.monotonic()
     for n in range(1, 1001):
-        files.frame(n, "text.delta", {"text": "x\n"})
+        files.frames([(n, "text.delta", {"text": "x\n"})])
     assert time.monotonic() - started < 10  # the disk hangs for 20 s
     assert not await artifacts.settled(0.05)
     assert files.lost >= 900
@@ -279,7 +279,7 @@ async def test_the_loop_never_waits_for_the_disk(tmp_path, monkeypatch):
     artifacts = Artifacts(tmp_path)
     files = artifacts.open(RUN, {})
     for n in range(1, 21):
-        files.frame(n, "tool.call", {"id": str(n)})
+        files.frames([(n, "tool.call", {"id": str(n)})])
     await artifacts.close()
     assert writers
     assert threading.current_thread() not in writers
@@ -291,7 +291,7 @@ async def test_a_closed_house_has_written_all(tmp_path):
     await artifacts.close()
     files = artifacts.open(RUN, {})
     for n in range(1, 5001):
-        files.frame(n, "text.delta", {"text": "word "})
+        files.frames([(n, "text.delta", {"text": "word "})])
     files.finish({})
     await artifacts.close()
     assert len(load_run(tmp_path, RUN).frames) == 5000
@@ -435,7 +435,7 @@ async def test_one_run_is_bounded_and_says_what_is_missing(tmp_path):
 async def test_a_prompt_that_is_too_large_leaves_room_for_the_rest(tmp_path):
     artifacts = Artifacts(tmp_path, retention=Retention(run_bytes=20_000))
     files = artifacts.open(RUN, {"prompt": "x" * 30_000})
-    files.frame(1, "done", {})
+    files.frames([(1, "done", {})])
     files.finish({"answer": "1"})
     await artifacts.close()
     run = load_run(tmp_path, RUN)
@@ -453,7 +453,7 @@ async def test_a_system_without_threads_left_keeps_nothing_and_goes_on(
     artifacts = Artifacts(tmp_path)
     monkeypatch.setattr(threading.Thread, "start", refuse)
     files = artifacts.open(RUN, {})
-    files.frame(1, "done", {})
+    files.frames([(1, "done", {})])
     files.finish({})
     await artifacts.close()
     assert "can't start new thread" in capsys.readouterr().err

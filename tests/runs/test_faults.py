@@ -3,27 +3,55 @@
 import pytest
 from tests.streams import ask, reply, scripted, streaming
 
-from toolbridge.runs.recording import Recorder
+from toolbridge.runs.log import EventLog
+from toolbridge.structured.conversation import StructuredConversation
 
 
 @pytest.mark.parametrize("event", ["RunTextDelta", "ResultEnd"])
-async def test_a_fault_of_ours_ends_the_stream_and_the_server_goes_on(monkeypatch, capsys, event):
-    told = Recorder.sent
+async def test_a_fault_after_an_event_was_sent_changes_nothing_for_the_client(
+    monkeypatch, capsys, event
+):
+    add = EventLog.add
     failed = []
 
-    def failing(self, record, said):
-        told(self, record, said)
-        if type(said).__name__ == event and not failed:
-            failed.append(said)
+    def failing(self, sent):
+        record = add(self, sent)
+        if type(sent).__name__ == event and not failed:
+            failed.append(sent)
             raise ZeroDivisionError
+        return record
 
-    monkeypatch.setattr(Recorder, "sent", failing)
+    monkeypatch.setattr(EventLog, "add", failing)
+    answers = (f"Well. {reply()}", reply())
+    async with streaming(scripted(*answers)) as (url, _, _):
+        events = await ask(url, {"prompt": "x"})
+        again = await ask(url, {"prompt": "x"})
+    assert failed
+    assert [sent.name for sent in events][-2:] == ["result.end", "done"]
+    assert "error" not in {sent.name for sent in events}
+    assert [sent.name for sent in again][-2:] == ["result.end", "done"]
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+async def test_a_fault_while_an_answer_is_read_ends_the_stream_and_the_server_goes_on(
+    monkeypatch, capsys
+):
+    feed = StructuredConversation.feed
+    failed = []
+
+    def failing(self, event):
+        fed = feed(self, event)
+        if fed and not failed:
+            failed.append(fed)
+            raise ZeroDivisionError
+        return fed
+
+    monkeypatch.setattr(StructuredConversation, "feed", failing)
     answers = (f"Well. {reply()}", reply())
     async with streaming(scripted(*answers)) as (url, _, _):
         events = await ask(url, {"prompt": "x"})
         again = await ask(url, {"prompt": "x"})
     assert events[-1].name == "done"
-    codes = [said.data["code"] for said in events if said.name == "error"]
-    assert codes == (["internal"] if event == "RunTextDelta" else [])
-    assert [said.name for said in again][-2:] == ["result.end", "done"]
+    assert [sent.data["code"] for sent in events if sent.name == "error"] == ["internal"]
+    assert [sent.name for sent in again][-2:] == ["result.end", "done"]
     assert "ZeroDivisionError" in capsys.readouterr().err

@@ -151,7 +151,7 @@ class Redactor:
             found += find_containers(text, self._whole, lines=lines)
         if self._given is not None:
             found += [(*match.span(), MASK) for match in self._given.finditer(text)]
-        return _merged(found)
+        return _merged(found) if found else found
 
     def _whole(self, value: Json) -> Json:
         return self.value(value, secret=True)

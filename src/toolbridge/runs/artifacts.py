@@ -49,7 +49,10 @@ class Artifacts:
         self.root = root
         self.retention = retention or Retention(runs=keep)
         self.redactor = redactor or Redactor()
-        self._work: queue.Queue[Callable[[], None] | None] = queue.Queue(waiting)
+        self._most = waiting
+        self._work: queue.SimpleQueue[tuple[Callable[[], None], int] | None] = queue.SimpleQueue()
+        self._submitted = self._done = 0
+        """Items that were queued, and those that the thread has written; each counted by its thread."""
         self._pause = pause
         self._thread: threading.Thread | None = None
         self._dirty: set[RunFiles] = set()
@@ -95,17 +98,17 @@ class Artifacts:
     async def close(self, wait: float = 5.0) -> None:
         """Write what is queued, for at most `wait` seconds, and stop the thread."""
         if await self.settled(wait) and self._thread is not None:
-            self._work.put_nowait(None)
+            self._work.put(None)
             await asyncio.to_thread(self._thread.join, wait)
             self._thread = None
 
-    def submit(self, work: Callable[[], None]) -> bool:
-        """Queue `work` for the thread; return False if the queue is full."""
-        try:
-            self._work.put_nowait(work)
-        except queue.Full:
+    def submit(self, work: Callable[[], None], *, size: int = 1) -> bool:
+        """Queue `work` on `size` items for the thread; return False if the queue is full."""
+        if self._submitted - self._done + size > self._most:
             self.warn("the disk is too slow; some events of this run were not written")
             return False
+        self._submitted += size
+        self._work.put((work, size))
         return True
 
     def warn(self, text: str) -> None:
@@ -117,11 +120,13 @@ class Artifacts:
     # ── in the thread ────────────────────────────────────────────────────────
 
     def _write(self) -> None:
-        while (work := self._work.get()) is not None:
+        while (found := self._work.get()) is not None:
+            work, size = found
             try:
                 work()
             except Exception as error:  # noqa: BLE001  an error in one run must not stop the others
                 self.warn(str(error) or type(error).__name__)
+            self._done += size
             if self._work.empty():
                 self._flush()
 
@@ -168,11 +173,12 @@ class RunFiles:
         self.lost = 0
         """Events dropped because the queue was full."""
 
-    def frame(self, n: int, event: str, data: JsonObject) -> None:
-        """Append an event that was just sent."""
-        frame = EventFrame(self._elapsed(), n, event, data)
-        if not self._artifacts.submit(partial(self._frame, frame)):
-            self.lost += 1
+    def frames(self, events: list[tuple[int, str, JsonObject]]) -> None:
+        """Append events that were just sent: the number, name and data of each."""
+        ms = self._elapsed()
+        frames = [EventFrame(ms, n, event, data) for n, event, data in events]
+        if not self._artifacts.submit(partial(self._frames, frames), size=len(frames)):
+            self.lost += len(frames)
 
     def tool(self, entry: JsonObject) -> None:
         """Record the outcome of a tool call for `tool_logs.json`."""
@@ -208,9 +214,10 @@ class RunFiles:
         others = sum(self._written.values()) - self._written.get(name, 0)
         return others + size <= self._artifacts.retention.run_bytes
 
-    def _frame(self, frame: EventFrame) -> None:
-        self._measures.note(frame)
-        self._keep(self._lines.feed(frame))
+    def _frames(self, frames: list[EventFrame]) -> None:
+        for frame in frames:
+            self._measures.note(frame)
+            self._keep(self._lines.feed(frame))
 
     def _keep(self, lines: list[Redacted]) -> None:
         self._buffer += lines

@@ -11,7 +11,7 @@ from toolbridge.core.json import JsonObject, dump_bytes, loads
 from toolbridge.core.redaction import Redactor
 from toolbridge.runs.redact_events import EventRedactor
 from toolbridge.store.interface import Numbered
-from toolbridge.structured.events import Event, RunDone, RunError, data_of, name_of
+from toolbridge.structured.events import Event, RunDone, RunError, name_of
 
 KEPT = 24 * 3600.0
 MOST = 32 * 1024 * 1024
@@ -68,7 +68,7 @@ class RunEventForm:
 
 
 def record_of(n: int, event: Event) -> Record:
-    return Record(n, name_of(event), dump_bytes(data_of(event)))
+    return Record(n, name_of(event), dump_bytes(event))
 
 
 def _object(data: bytes) -> JsonObject:

@@ -98,14 +98,16 @@ class Recorder:
         shown: JsonObject = msgspec.to_builtins(outcome)
         self._files.tool({**entry, **shown, "client": effect.client})
 
-    def sent(self, record: Record, event: Event) -> None:
+    def sent(self, events: list[tuple[Record, Event]]) -> None:
+        """Record events that were sent together."""
         if self._files is None:
             return
-        if isinstance(event, ResultDelta):
-            self._chunks.append(event.chunk)
-        elif isinstance(event, ResultEnd):
-            self._end_result(event)
-        self._files.frame(record.n, record.name, data_of(event))
+        for _, event in events:
+            if isinstance(event, ResultDelta):
+                self._chunks.append(event.chunk)
+            elif isinstance(event, ResultEnd):
+                self._end_result(event)
+        self._files.frames([(record.n, record.name, data_of(event)) for record, event in events])
 
     def _end_result(self, event: ResultEnd) -> None:
         if event.value is not msgspec.UNSET:

@@ -6,7 +6,8 @@ readers, within the timeouts of the request. Time spent waiting for a slow reade
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,7 @@ from toolbridge.routing.route import Route
 from toolbridge.routing.translated import ClientSide
 from toolbridge.runs.client_calls import ClientCalls
 from toolbridge.runs.first_tries import FirstTryCounts
+from toolbridge.runs.kept_events import Record
 from toolbridge.runs.log import EventLog
 from toolbridge.runs.metering import Meter, metered
 from toolbridge.runs.recording import Recorder
@@ -47,6 +49,9 @@ MORE_CALLS_WAIT = 1.0
 """Seconds that a call in a frame waits for a further call or the end of the answer."""
 COUNT_WORDS = 200
 """Characters that an answer may still send before its usage is estimated instead."""
+TOGETHER = 64
+"""Events that are sent together at most, so that a large delivery does not delay other streams."""
+_EFFECTS = (RunTools, AskRepair)
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,9 @@ class StreamRun:
         self._budget: asyncio.Timeout | None = None
         self._reason = ("abandoned", "the server was stopped")
         self._ending = False
-        self._unsent: list[Event] = []
+        self._unsent: deque[Event] = deque()
+        self._sent: list[tuple[Record, Event]] = []
+        """Events that were sent and are not recorded yet."""
         self._spending = Spending()
         self._route = context.route
         """The route that answers now; another one of the chain after a failure."""
@@ -161,7 +168,7 @@ class StreamRun:
                 continue
             if not count.final:
                 self._recorder.left_early(self._prompt_tokens)
-            await self._deliver([])
+            await self._deliver()
 
     def _chain(self, request: Request, *, structured: bool) -> AnswerChain:
         """Return the answer of the first model of the chain that gives one."""
@@ -235,12 +242,18 @@ class StreamRun:
             for at, event in enumerate(batch, 1):
                 self._count(event, count)
                 known = self._failed(event.problem) if isinstance(event, ev.Failed) else event
-                await self._deliver(self._conversation.feed(known))
+                self._queue(self._conversation.feed(known))
+                if self._conversation.effect is None and self._conversation.listening:
+                    if len(self._unsent) >= TOGETHER:
+                        await self._deliver()
+                    continue
+                await self._deliver()
                 await self._fulfil()
                 if not self._conversation.listening:
                     for unread in batch[at:]:
                         self._count(unread, count)
                     return False
+            await self._deliver()
 
     async def _next(self, batches: AsyncGenerator[Batch, None]) -> Batch | None:
         """Return the next batch; None at the end, or when the answer is abandoned."""
@@ -346,20 +359,34 @@ class StreamRun:
 
     # ── events to the readers ────────────────────────────────────────────────
 
-    async def _deliver(self, outs: list[Out]) -> None:
-        """Send these events, after those that a cancelled delivery left unsent."""
-        self._unsent += [out for out in outs if not isinstance(out, RunTools | AskRepair)]
-        while self._unsent:
-            if self.log.is_full:
-                await self._wait_for_readers()
-            event = self._unsent[0]
-            if isinstance(event, RunDone):
-                if self._counting:
-                    return
-                event = RunDone(await self._spending.total())
-            self._unsent.pop(0)
-            self._send(event)
-            await self.log.settle()
+    def _queue(self, outs: Iterable[Out]) -> None:
+        self._unsent += [out for out in outs if not isinstance(out, _EFFECTS)]
+
+    async def _deliver(self, outs: Sequence[Out] = ()) -> None:
+        """Send the queued events, among them those that a cancelled delivery left, and these."""
+        self._queue(outs)
+        try:
+            while self._unsent:
+                if self.log.is_full:
+                    self._record_sent()
+                    await self._wait_for_readers()
+                event = self._unsent[0]
+                if isinstance(event, RunDone):
+                    if self._counting:
+                        break
+                    event = RunDone(await self._spending.total())
+                self._unsent.popleft()
+                self._send(event)
+                if self.log.is_due:
+                    await self.log.settle()
+        finally:
+            self._record_sent()
+        await self.log.settle()
+
+    def _record_sent(self) -> None:
+        if self._sent:
+            sent, self._sent = self._sent, []
+            self._recorder.sent(sent)
 
     async def _wait_for_readers(self) -> None:
         began = self._now()
@@ -375,7 +402,7 @@ class StreamRun:
     def _send(self, event: Event) -> None:
         if isinstance(event, RunToolCall) and event.client:
             self._client_calls.expect(event.id, event.name)  # before its event is sent
-        self._recorder.sent(self.log.add(event), event)
+        self._sent.append((self.log.add(event), event))
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

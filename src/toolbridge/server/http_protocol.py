@@ -83,6 +83,9 @@ class HttpConnection(asyncio.Protocol):
         self._unsent: int | None = None
         """Bytes that the client had not read when the transport was closed."""
         self._keeps = True
+        """Whether the next response allows another request."""
+        self._ends = False
+        """Whether the connection ends with the current response, also if that allows another request."""
         self._spare = False
         self._unread = False
         """Whether reading from the socket is paused."""
@@ -142,14 +145,16 @@ class HttpConnection(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """Close after the current response; uvicorn calls this when the server shuts down."""
-        self._keeps = False
+        self._keeps, self._ends = False, True
         if self._exchange is None:
             self._close()
 
     def retire(self) -> None:
-        """Close after the next response. An idle connection stays open until its own time limit.
+        """Close after the next response whose head can say so.
 
-        A client may be sending a request on it, and would lose that if it were closed now.
+        A client that was told otherwise may be sending a request, and would lose that if the
+        connection were closed now: an idle one stays open until its own time limit, and so does one
+        whose response has begun.
         """
         self._keeps = False
 
@@ -380,7 +385,7 @@ class HttpConnection(asyncio.Protocol):
             return
         self._exchange = None
         read_all = self._reader.is_empty
-        if not exchange.keeps or not self._keeps:
+        if not exchange.keeps or self._ends:
             if read_all:
                 self._close()
             else:

@@ -12,6 +12,8 @@ def masked(redactor: Redactor, data: bytes) -> bytes:
     `Redactor.encoded` writes JSON anew, with other white space. A log of bytes must not change.
     """
     text = data.decode("utf-8", "replace")
+    if "\\" not in text and redactor.is_plain(text):  # an escape may hide a secret, or its name
+        return data
     if redactor.text(text) == text and not _has_secret_members(redactor, data):
         return data
     return redactor.encoded(data)

@@ -139,9 +139,14 @@ class SharedLog(Generic[T]):
         for number, end in enumerate(self._form.cut(n), n):
             self._queue.append((number, self._form.encode(number, end), end))
 
+    @property
+    def is_due(self) -> bool:
+        """Whether `settle` stores the queued items now: the log has ended, or a batch is full."""
+        return self.ended or len(self._queue) >= MOST_ENTRIES
+
     async def settle(self) -> None:
         """Store the queued items: at the end or with a full batch now, otherwise soon."""
-        if self.ended or len(self._queue) >= MOST_ENTRIES:
+        if self.is_due:
             await self.flush()
         elif self._timer is None and self._queue:
             loop = asyncio.get_running_loop()
@@ -276,6 +281,8 @@ class _Signal:
         self._waiting: list[asyncio.Future[None]] = []
 
     def fire(self) -> None:
+        if not self._waiting:
+            return
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():

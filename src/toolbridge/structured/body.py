@@ -81,7 +81,7 @@ class FrameBody:
             else:
                 self._step(found.group())
         self._note_strays(text, at, len(text))
-        self._emit(text[start:])
+        self._emit(text[start:] if start else text)
         return self._take()
 
     def finish(self, *, ended: bool, nested: bool = False) -> list[Piece]:

@@ -143,6 +143,7 @@ NAMES: dict[str, type[Event]] = {
 TextDelta, ToolCall, Error, Done = RunTextDelta, RunToolCall, RunError, RunDone
 
 _NAME_OF: dict[type[Event], str] = {kind: name for name, kind in NAMES.items()}
+_ENDS = (JsonEnd, ResultEnd)
 
 
 def name_of(event: Event) -> str:
@@ -153,7 +154,7 @@ def name_of(event: Event) -> str:
 def data_of(event: Event) -> JsonObject:
     """Return the data of `event`, without members that have their default."""
     data: JsonObject = msgspec.to_builtins(event)
-    if isinstance(event, JsonEnd | ResultEnd):  # JSON has no tuples
+    if isinstance(event, _ENDS):  # JSON has no tuples
         for name, items in (("steps", event.steps), ("invented", event.invented)):
             if items:
                 data[name] = [msgspec.to_builtins(item) for item in items]

@@ -49,7 +49,7 @@ class FrameEvents:
         return [*chunks, kind(self._id, self._size, *how)]
 
     def _chunk(self, text: str) -> list[Event]:
-        self._size += len(text.encode("utf-8", "surrogatepass"))
+        self._size += len(text if text.isascii() else text.encode("utf-8", "surrogatepass"))
         kind = ev.ResultDelta if self._is_result else ev.JsonDelta
         return [kind(self._id, text)]
 

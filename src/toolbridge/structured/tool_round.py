@@ -46,7 +46,7 @@ class ToolRound:
     @property
     def collecting(self) -> bool:
         """Whether the model has written a call as a frame, so that only further calls may follow."""
-        return any(not call.call_id for call in self.calls)
+        return bool(self.calls) and any(not call.call_id for call in self.calls)
 
     @property
     def waiting(self) -> bool:
