@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -213,6 +214,18 @@ async def test_a_full_disk_is_said_once_and_holds_nobody_up(tmp_path, monkeypatc
     assert said.count("No space left on device") == said.count("\n") == 1
     assert load_run(tmp_path, ids(3)[2]).result == {"answer": "", "token": "[redacted]"}
     assert load_run(tmp_path, RUN).result is None
+
+
+async def test_a_folder_that_is_removed_meanwhile_is_made_again(tmp_path, capsys):
+    artifacts = Artifacts(tmp_path)
+    files = artifacts.open(RUN, {"order": {}})
+    await artifacts.settled()
+    shutil.rmtree(run_folder(tmp_path, RUN).parent)
+    files.frames([(1, "done", {})])
+    files.finish({"a": 1})
+    await artifacts.close()
+    assert load_run(tmp_path, RUN).result == {"a": 1}
+    assert capsys.readouterr().err == ""
 
 
 async def test_a_place_that_cannot_be_written_is_said_once(tmp_path, capsys):

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.certificates import Authority
 from tests.tables import every_row
+from tests.waiting import until
 
 from toolbridge.core.errors import BrokenWire, TimedOut, Truncated, Unreachable
 from toolbridge.upstream import body_inflater, http_connection, http_pool
@@ -356,6 +357,18 @@ async def test_a_compressed_flood_is_read_in_bounded_pieces():
         assert size == 32 * 1024 * 1024
         assert longest <= body_inflater.INFLATED
         assert (await upstream.ask("POST", url, provider="there")).status == 200
+    assert provider.opened == 1
+
+
+@pytest.mark.parametrize("name", WHOLE)
+async def test_a_whole_answer_that_is_not_read_to_its_end_does_not_cost_its_connection(name):
+    provider = Provider(WHOLE[name])
+    async with listening(provider) as url, Upstream() as upstream:
+        for _ in range(3):
+            incoming = await upstream.ask("POST", url, provider="there")
+            await until(incoming._response.at_eof)
+            await incoming.release()
+        assert await ask(upstream, url) == (200, BODY, incoming.headers)
     assert provider.opened == 1
 
 

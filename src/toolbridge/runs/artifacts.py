@@ -169,6 +169,8 @@ class RunFiles:
         self._left_out: dict[str, int] = {}
         """File → bytes dropped because the run reached `run_bytes`."""
         self._tools: list[Json] = []
+        self._made: Path | None = None
+        """The folder, once it exists."""
         self._broken = False
         self.lost = 0
         """Events dropped because the queue was full."""
@@ -256,15 +258,21 @@ class RunFiles:
         self._guarded(lambda: _replace(self._folder(), f"{name}.json", written))
 
     def _folder(self) -> Path:
-        folder = run_folder(self._artifacts.root, self._run)
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        return folder
+        if self._made is None:
+            folder = run_folder(self._artifacts.root, self._run)
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            self._made = folder
+        return self._made
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Do `work`; after a failure, write nothing more for this run."""
         try:
-            work()
+            try:
+                work()
+            except FileNotFoundError:  # someone has removed the folder
+                self._made = None
+                work()
         except OSError as error:
             self._broken = True
             self._artifacts.warn(error.strerror or str(error))

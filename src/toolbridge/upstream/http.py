@@ -200,7 +200,7 @@ class Incoming:
         self._response.close()
 
     async def release(self) -> None:
-        """Return the connection to the pool if the body was read to its end, else close it."""
+        """Return the connection to the pool if the whole body has arrived, else close it."""
         self._released = True
         if self._response.at_eof():
             self._response.release()

@@ -50,7 +50,6 @@ class WireResponse:
         self.done = False
         """Whether the whole response has arrived, or it has failed."""
         self._reusable = False
-        self._read_to_end = False
 
     # ── called by the parser ─────────────────────────────────────────────────
 
@@ -197,7 +196,6 @@ class WireResponse:
         """Return the end of the body; raise if the body was cut off."""
         if self._failure is not None:
             raise self._failure
-        self._read_to_end = True
         if self.inflating is not None:
             self.inflating.end()
         return b""
@@ -215,8 +213,8 @@ class WireResponse:
             self._connection.transport.resume_reading()
 
     def at_eof(self) -> bool:
-        """Return whether the reader has got the end of the body."""
-        return self._read_to_end
+        """Return whether the whole body has arrived; what the reader did not take is dropped."""
+        return self.done
 
     def close(self) -> None:
         """Close the connection."""
