@@ -132,12 +132,18 @@ def test_a_gateway_in_the_background_is_found_and_stopped(env, tmp_path):
 
 
 @pytest.mark.req("PX-X7")
-def test_a_stale_pid_is_forgotten(env, tmp_path):
+def test_a_stale_pid_is_no_running_gateway(env, tmp_path):
     state = tmp_path / "state" / "toolbridge"
     state.mkdir(parents=True)
     (state / "toolbridge.pid").write_text('{"pid": 999999, "url": "http://127.0.0.1:1"}')
     assert run(env, "status").returncode == 3
-    assert not (state / "toolbridge.pid").exists()
+    assert b"no gateway runs" in run(env, "stop").stdout
+    started = start(env, "serve", "--background", "--port", "0", "--model", "demo", cwd=tmp_path)
+    try:
+        assert started.returncode == 0, started.stderr
+        assert run(env, "status").returncode == 0
+    finally:
+        assert b"stopped (pid" in run(env, "stop").stdout
 
 
 def test_a_background_does_not_start_without_the_file_of_its_directory(env, tmp_path):
