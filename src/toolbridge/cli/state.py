@@ -227,7 +227,7 @@ class Announcement:
     def hand_over(self) -> None:
         """Leave the file to the process that replaces this one, and never write or remove it again.
 
-        The successor may write it at any moment, so that a look at its content decides nothing.
+        The successor may write it between a check of its content and its removal.
         """
         self._file = None
 

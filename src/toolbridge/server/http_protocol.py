@@ -150,11 +150,11 @@ class HttpConnection(asyncio.Protocol):
             self._close()
 
     def retire(self) -> None:
-        """Close after the next response whose head can say so.
+        """Close after the next response, with `Connection: close` in its head.
 
-        A client that was told otherwise may be sending a request, and would lose that if the
-        connection were closed now: an idle one stays open until its own time limit, and so does one
-        whose response has begun.
+        An idle connection stays open until its own time limit, and so does one whose response has
+        begun without that header: a client may be sending a request on it, and would lose that if
+        the connection were closed now.
         """
         self._keeps = False
 
