@@ -11,6 +11,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from tests.operating import WAIT
 from tests.peers import model_server, ollama, replay
 
 pytestmark = pytest.mark.operation
@@ -42,26 +43,26 @@ def claude(env, tmp_path):
 
 
 def test_arguments_need_no_dashes_before_them(claude):
-    out, _ = claude('echo "$@"', "-p", "say hi", "--verbose").communicate(timeout=20)
+    out, _ = claude('echo "$@"', "-p", "say hi", "--verbose").communicate(timeout=WAIT)
     assert out == "-p say hi --verbose\n"
 
 
 @pytest.mark.parametrize(("script", "status"), [("exit 7", 7), ("kill -TERM $$", 143)])
 def test_the_exit_status_is_the_clients(claude, script, status):
-    assert claude(script).wait(20) == status
+    assert claude(script).wait(WAIT) == status
 
 
 def test_a_client_that_does_not_start_is_said_in_one_line(claude, tmp_path):
     for command in ("/none", str(tmp_path)):
         process = claude("exit", "--claude", command)
-        _, error = process.communicate(timeout=20)
+        _, error = process.communicate(timeout=WAIT)
         assert process.returncode == 1
         assert "was not found" in error
 
 
 def reachable(url: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{url}/health", timeout=1):
+        with urllib.request.urlopen(f"{url}/health", timeout=WAIT):
             return True
     except OSError:
         return False
@@ -79,7 +80,7 @@ def test_ctrl_c_belongs_to_the_client(claude):
     time.sleep(0.3)
     assert process.poll() is None
     os.kill(int(client), signal.SIGINT)
-    assert process.wait(20) == 130
+    assert process.wait(WAIT) == 130
 
 
 def test_ending_it_ends_what_it_has_started(claude):
@@ -87,10 +88,22 @@ def test_ending_it_ends_what_it_has_started(claude):
     url, client, *_ = process.stdout.readline().split()
     assert reachable(url)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 143
+    assert process.wait(WAIT) == 143
     assert not reachable(url)
     with pytest.raises(ProcessLookupError):
         os.kill(int(client), 0)
+
+
+SLOW_TO_END = 'trap "sleep 1; exit 0" TERM; echo $$; while :; do sleep 0.05; done'
+
+
+def test_a_client_that_takes_a_moment_to_end_is_waited_for(claude):
+    process = claude(SLOW_TO_END)
+    client = int(process.stdout.readline())
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(WAIT) == 143
+    with pytest.raises(ProcessLookupError):
+        os.kill(client, 0)
 
 
 def test_a_second_session_does_not_lean_on_the_first(claude):
@@ -98,7 +111,7 @@ def test_a_second_session_does_not_lean_on_the_first(claude):
     urls = [process.stdout.readline().split()[0] for process in (first, second)]
     assert urls[0] != urls[1]
     first.send_signal(signal.SIGTERM)
-    first.wait(20)
+    first.wait(WAIT)
     assert reachable(urls[1])
 
 
@@ -120,13 +133,13 @@ async def test_the_real_model_and_its_window_are_set(claude, env):
     async with model_server(models) as server:
         env["OLLAMA_HOST"] = server.url
         process = claude(SHOWN, "--model", "claude-sonnet-4-5", "-p", "hi")
-        out, error = await asyncio.to_thread(process.communicate, timeout=30)
+        out, error = await asyncio.to_thread(process.communicate, timeout=WAIT)
     assert out == "ollama/qwen3:8b 65536 ollama/qwen3:8b -p hi\n", error
 
 
 def test_a_model_that_is_unknown_is_said_before_claude_code_starts(claude):
     process = claude("echo started", "--model", "antropic/claude-opus-5", "-p", "hi")
-    out, error = process.communicate(timeout=20)
+    out, error = process.communicate(timeout=WAIT)
     assert (process.returncode, out) == (1, "")
     assert "Did you mean anthropic/claude-opus-5?" in error
 
@@ -135,8 +148,8 @@ def test_where_keys_are_required_the_users_own_is_sent(claude, env, tmp_path):
     create = [sys.executable, "-m", "toolbridge", "key", "create", "alice"]
     made = subprocess.run(create, env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
     key = made.stdout.split()[0]
-    _, error = claude("echo started").communicate(timeout=20)
+    _, error = claude("echo started").communicate(timeout=WAIT)
     assert "key" in error
     env["ANTHROPIC_AUTH_TOKEN"] = key
-    out, error = claude('echo "$ANTHROPIC_AUTH_TOKEN"').communicate(timeout=20)
+    out, error = claude('echo "$ANTHROPIC_AUTH_TOKEN"').communicate(timeout=WAIT)
     assert out == f"{key}\n", error

@@ -15,7 +15,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -32,6 +32,10 @@ TIERS = ("opus", "sonnet", "haiku", "fable")
 """Claude Code's own names for models; the gateway resolves each to a model."""
 
 OWN = ("--config", "--model", "--claude")
+
+_END_WAIT = 10.0
+"""Seconds for Claude Code to end after SIGTERM, until it is killed."""
+_HEALTH_WAIT = 10.0
 
 
 class ServedModel(msgspec.Struct, frozen=True):
@@ -81,10 +85,10 @@ def run(args: argparse.Namespace) -> int:
         )
     wanted, args.model = args.model or "", None
     config = options.load(args)
-    # A signal becomes an exception, so that the gateway and Claude Code are stopped as well.
-    signal.signal(signal.SIGTERM, _leave)
-    signal.signal(signal.SIGHUP, _leave)
-    with _gateway(args.config) as running:
+    leaving = _Leaving()
+    signal.signal(signal.SIGTERM, leaving)
+    signal.signal(signal.SIGHUP, leaving)
+    with _gateway(args.config, leaving) as running:
         key = secret(config.key) or _created_key(os.environ) or "toolbridge"
         served = ask_for(running.url, wanted or _default(running.url), key)
         tiers = {} if served.name != served.address else _tiers(running.url, key)
@@ -92,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         rates = rates_for(config, {served.name: served.address, **{t: t for t in tiers.values()}})
         prices, managed = price_arguments(command, given, rates)
         env = environment({**managed, **os.environ}, running.url, key, served, tiers)
-        return _run_client([command, *prices, *given], env)
+        return _run_client([command, *prices, *given], env, leaving)
 
 
 def _created_key(env: Mapping[str, str]) -> str:
@@ -101,12 +105,35 @@ def _created_key(env: Mapping[str, str]) -> str:
     return token if token.startswith(PREFIX) else ""
 
 
-def _leave(number: int, _: object) -> None:
-    raise SystemExit(128 + number)
+class _Leaving:
+    """A signal as an exception, so that the gateway and Claude Code are stopped as well."""
+
+    def __init__(self) -> None:
+        self._asked = 0
+        self._held = False
+
+    def __call__(self, number: int, _: object) -> None:
+        self._asked = number
+        if not self._held:
+            raise SystemExit(128 + number)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Put the exception off until the block has ended.
+
+        What is being started in it would not be stopped: nothing refers to it yet.
+        """
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+        if self._asked:
+            raise SystemExit(128 + self._asked)
 
 
 @contextmanager
-def _gateway(config: Path | None) -> Iterator[state.Running]:
+def _gateway(config: Path | None, leaving: _Leaving) -> Iterator[state.Running]:
     """Yield the gateway in the background, or one that runs for as long as this command."""
     running = state.find()
     if running is not None:
@@ -115,29 +142,41 @@ def _gateway(config: Path | None) -> Iterator[state.Running]:
     # Its own pid file: other commands must not use a gateway that stops with this command.
     file = state.pid_file(f"claude-{os.getpid()}")
     flags = [f"--config={config}"] if config else []
-    running = state.start_background([*flags, "--port=0"], file=file)
-    try:
+    with ExitStack() as started:
+        with leaving.held():
+            running = state.start_background([*flags, "--port=0"], file=file)
+            started.callback(state.stop, running, file=file)
         yield running
-    finally:
-        state.stop(running, file=file)
 
 
-def _run_client(command: list[str], env: Mapping[str, str]) -> int:
+def _run_client(command: list[str], env: Mapping[str, str], leaving: _Leaving) -> int:
     # Ctrl-C is for Claude Code, which interrupts an answer with it. SIG_IGN would be inherited by
     # the client; a Python function is not.
     signal.signal(signal.SIGINT, lambda *_: None)
-    try:
-        client = subprocess.Popen(command, env=env)  # noqa: S603  the user's own command
-    except OSError as error:
-        raise ConfigError(
-            f"{command[0]} does not start ({error.strerror}); give Claude Code's path with --claude"
-        ) from None
-    try:
+    with ExitStack() as started:
+        with leaving.held():
+            try:
+                client = subprocess.Popen(command, env=env)  # noqa: S603  the user's own command
+            except OSError as error:
+                raise ConfigError(
+                    f"{command[0]} does not start ({error.strerror}); give Claude Code's path with "
+                    "--claude"
+                ) from None
+            started.callback(_end, client)
         status = client.wait()
-    finally:
-        if client.poll() is None:
-            client.terminate()
     return status if status >= 0 else 128 - status
+
+
+def _end(client: "subprocess.Popen[bytes]") -> None:
+    """End a client that still runs; the gateway serves until it has ended."""
+    if client.poll() is not None:
+        return
+    client.terminate()
+    try:
+        client.wait(_END_WAIT)
+    except subprocess.TimeoutExpired:
+        client.kill()
+        client.wait()
 
 
 def environment(
@@ -169,7 +208,7 @@ def environment(
 
 def _default(url: str) -> str:
     """Return the gateway's default model; a Claude name without one."""
-    model = (state.healthy(url) or {}).get("model")
+    model = (state.healthy(url, _HEALTH_WAIT) or {}).get("model")
     return model if isinstance(model, str) and model else "claude-sonnet-4-5"
 
 
