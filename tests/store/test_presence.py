@@ -52,6 +52,7 @@ async def test_a_killed_process_of_the_same_machine_is_dead_before_its_lease_end
     assert not await two.is_alive("there")
     process.wait()
     process.stdin.close()
+    assert not await two.is_alive("there")
     elsewhere = msgspec.msgpack.encode(presence._Lease("another machine", process.pid))
     await stores[0].put("processes", "far", elsewhere, seconds=60.0)
     assert await two.is_alive("far")

@@ -116,14 +116,15 @@ def _machine() -> str:
 
 
 def _runs(pid: int) -> bool:
+    # A process that was killed keeps its id until its parent has asked how it ended.
+    with suppress(OSError):
+        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1]
+        return state not in {b"Z", b"X"}
+    # It has ended, or the system does not show its processes like this.
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         pass
-    # A process that was killed keeps its id until its parent has asked how it ended.
-    with suppress(OSError):
-        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1]
-        return state not in {b"Z", b"X"}
     return True
