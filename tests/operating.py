@@ -99,8 +99,12 @@ def children(pid: int) -> list[int]:
 
 
 def is_gone(pid: int) -> bool:
-    """Return whether a process has ended; its parent may not have noticed."""
-    return _processes().get(pid, (0, "Z"))[1].startswith("Z")
+    """Return whether a process has ended; its parent may not have noticed.
+
+    `Zl` is one whose first thread has ended: the others still hold its sockets and locks.
+    """
+    state = _processes().get(pid, (0, "Z"))[1]
+    return state.startswith("Z") and "l" not in state
 
 
 def logged(process: GatewayProcess) -> str:

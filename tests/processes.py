@@ -32,7 +32,7 @@ async def gateway_process(
         yield GatewayProcess(url, process.pid, home / "state" / "toolbridge", home / "stderr.log")
     finally:
         process.terminate()
-        await asyncio.to_thread(process.wait, 20)
+        await asyncio.to_thread(process.wait, 60)
 
 
 def _start(home: Path, config: str, env: dict[str, str], script: str) -> "subprocess.Popen[bytes]":

@@ -8,6 +8,7 @@ import asyncio
 import json
 import re
 from base64 import b64encode
+from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -299,8 +300,12 @@ async def ask_five(client, url: str, garden: Garden, model: Model) -> None:
 
 
 def kept_bytes(process) -> dict[str, bytes]:
-    files = [path for path in process.state.rglob("*") if path.is_file()]
-    return {str(path.relative_to(process.state)): path.read_bytes() for path in files}
+    found = {}
+    for path in process.state.rglob("*"):
+        if path.is_file():
+            with suppress(FileNotFoundError):  # a temporary file, which has got its own name
+                found[str(path.relative_to(process.state))] = path.read_bytes()
+    return found
 
 
 async def shown(client, url: str, run: str) -> dict[str, bytes]:

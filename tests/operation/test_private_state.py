@@ -33,7 +33,7 @@ def test_a_gateway_in_the_background_keeps_its_files_to_itself(env, tmp_path):
     try:
         assert started.returncode == 0, started.stderr
         running = json.loads((folder / "toolbridge.pid").read_bytes())
-        assert state.healthy(running["url"])
+        assert state.healthy(running["url"], 60.0)
         assert mode(folder) == 0o700
         files = {at.name: mode(at) for at in folder.iterdir() if at.is_file()}
         assert {"toolbridge.log", "toolbridge.pid"} <= set(files)

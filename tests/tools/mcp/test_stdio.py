@@ -24,6 +24,9 @@ from toolbridge.tools.web.search import SearchQuery, search_backend
 from toolbridge.upstream.session import open_session
 
 PROGRAM = Path(__file__).parents[2] / "mcp_program.py"
+PROC = Path("/proc/self/stat").exists()
+SHORT = 2.0
+"""Seconds for a call that ends in time; other calls of the same server must be answered in it."""
 
 
 @asynccontextmanager
@@ -45,11 +48,10 @@ def text_of(found):
 def runs(pid):
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        # It may be gone before its state is read; on a system without /proc the number decides.
+        return not PROC or " Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except (ProcessLookupError, FileNotFoundError):
         return False
-    return (
-        not Path(f"/proc/{pid}/stat").exists() or " Z " not in Path(f"/proc/{pid}/stat").read_text()
-    )
 
 
 async def pid_of(servers):
@@ -178,10 +180,10 @@ async def test_a_command_that_does_not_exist_names_the_setting(command):
 
 
 async def test_a_call_that_hangs_ends_in_time_and_is_cancelled_at_the_server():
-    async with started(timeout=0.3) as servers:
+    async with started(timeout=SHORT) as servers:
         found = await servers.call("one", "hang", {})
         assert found.code == "execution_time_exceeded"
-        assert "did not finish 'hang' within 0.3 s" in found.text
+        assert "did not finish 'hang' within 2 s" in found.text
         await servers.call("one", "echo", {})
         heard = json.loads(text_of(await servers.call("one", "cancelled", {})))
     assert [message["method"] for message in heard] == [
@@ -193,7 +195,7 @@ async def test_a_call_that_hangs_ends_in_time_and_is_cancelled_at_the_server():
 async def test_nothing_waits_longer_than_a_call_for_a_server_that_hangs_after_a_restart(
     monkeypatch,
 ):
-    async with started(timeout=0.3, start_timeout=600.0) as servers:
+    async with started(timeout=SHORT, start_timeout=600.0) as servers:
         await servers.tools("one")
         await servers.call("one", "crash", {})
         blocked = await servers.call("one", "block", {})
@@ -203,11 +205,11 @@ async def test_nothing_waits_longer_than_a_call_for_a_server_that_hangs_after_a_
             found = await servers.call("one", "echo", {})
         monkeypatch.setattr(stdio, "GRACE", 0.1)  # a server that hangs does not end by itself
     assert [tool.name for tool in listed.tools][:3] == ["echo", "crash", "hang"]
-    assert "did not finish 'echo' within 0.3 s" in found.text
+    assert "did not finish 'echo' within 2 s" in found.text
 
 
 async def test_a_list_that_is_read_again_has_the_limit_of_a_call(monkeypatch):
-    async with started(timeout=0.3, start_timeout=600.0) as servers:
+    async with started(timeout=SHORT, start_timeout=600.0) as servers:
         await servers.tools("one")
         await servers.call("one", "block", {})
         monkeypatch.setattr(server, "LISTED", 0.0)
@@ -215,7 +217,7 @@ async def test_a_list_that_is_read_again_has_the_limit_of_a_call(monkeypatch):
             found = await servers.tools("one")
         monkeypatch.setattr(stdio, "GRACE", 0.1)  # a server that hangs does not end by itself
     assert found.code == "execution_time_exceeded"
-    assert "did not list its tools within 0.3 s" in found.text
+    assert "did not list its tools within 2 s" in found.text
 
 
 async def test_a_caller_that_leaves_cancels_the_call_at_the_server():
