@@ -8,15 +8,12 @@ import socket
 import subprocess
 import tempfile
 import time
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
-WAIT = 30.0
+from tests.ports import HeldPort
 
-
-def free_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
-        return listening.getsockname()[1]
+WAIT = 60.0
 
 
 def redis_program() -> str | None:
@@ -41,7 +38,8 @@ class RedisProcess:
         self._tls = tls
         """The certificate chain and its key, for a server that accepts only TLS."""
         self.folder = Path(tempfile.mkdtemp(prefix="tb-redis-"))
-        self.port = free_port()
+        self._held = HeldPort()
+        self.port = self._held.number
         self.socket = self.folder / "s"
         self._process: subprocess.Popen | None = None
         self.start()
@@ -94,6 +92,7 @@ class RedisProcess:
     def close(self) -> None:
         self.resume()
         self.kill()
+        self._held.close()
         shutil.rmtree(self.folder)
 
 
@@ -105,7 +104,8 @@ class PostgresProcess:
     def __init__(self) -> None:
         self._bin = postgres_programs()
         self.folder = Path(tempfile.mkdtemp(prefix="tb-postgres-"))
-        self.port = free_port()
+        self._held = HeldPort()
+        self.port = self._held.number
         self._as_user = _as_another_user(self.folder)
         secret = self.folder / "secret"
         secret.write_text(self.password)
@@ -164,6 +164,7 @@ class PostgresProcess:
     def close(self) -> None:
         self.resume()
         self.kill()
+        self._held.close()
         shutil.rmtree(self.folder)
 
 

@@ -20,10 +20,10 @@ import psycopg
 from tests.cluster.load import Load
 from tests.cluster.upstream import OUTPUT_TOKENS, PROMPT_TOKENS, CountingUpstream, kind_of
 from tests.peers import model_server
+from tests.ports import HeldPort
 from tests.store_servers import (
     PostgresProcess,
     RedisProcess,
-    free_port,
     postgres_programs,
     redis_program,
 )
@@ -57,7 +57,8 @@ class Member:
     def __init__(self, home: Path, config: str) -> None:
         self._home = home
         home.mkdir()
-        self.port = free_port()
+        self._held = HeldPort()
+        self.port = self._held.number
         self._config = home / "toolbridge.toml"
         self._config.write_text(config)
         self.start()
@@ -142,7 +143,9 @@ async def play(count: int, home: Path) -> list[str]:
         for member in members:
             stack.callback(member.kill)
         await asyncio.gather(*(member.ready() for member in members))
-        port = free_port()
+        held = HeldPort()
+        stack.callback(held.close)
+        port = held.number
         servers = " ".join(
             f"server 127.0.0.1:{member.port} max_fails=1 fail_timeout=1s;" for member in members
         )

@@ -18,6 +18,7 @@ import aiohttp
 import pytest
 from tests.certificates import Authority
 from tests.operating import Load, ask, config_for, models, until
+from tests.ports import HeldPort
 from tests.processes import gateway_process
 
 from toolbridge import config_file
@@ -219,6 +220,7 @@ def nginx(tmp_path):
     if (found := shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")) is None:
         pytest.skip("nginx is not installed")
     running: list[subprocess.Popen] = []
+    held: list[HeldPort] = []
     folder = tmp_path / "nginx"
     folder.mkdir()
 
@@ -226,7 +228,8 @@ def nginx(tmp_path):
         """Run nginx with deploy/nginx.conf, in front of `ports`; return its URL and the root."""
         authority = Authority(tmp_path)
         cert, key, _ = authority.issue("nginx")
-        own = _free_port()
+        held.append(HeldPort())
+        own = held[-1].number
         servers = "\n".join(
             f"server 127.0.0.1:{port} max_fails=2 fail_timeout=5s;" for port in ports
         )
@@ -255,14 +258,8 @@ def nginx(tmp_path):
     for process in running:
         process.terminate()
         process.wait(60)
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    for port in held:
+        port.close()
 
 
 async def test_streams_arrive_event_by_event_through_nginx(tmp_path, nginx):

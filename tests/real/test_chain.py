@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 
 import pytest
@@ -11,6 +10,7 @@ from tests.node import malicious_stories, stories
 from tests.node.deployed import deployed
 from tests.node.local_chain import CHAIN_ID
 from tests.node.random_stories import play, worlds
+from tests.ports import HeldPort
 from tests.real.clients import clean_environment, npm_install
 
 from toolbridge.core.errors import ToolbridgeError
@@ -27,10 +27,8 @@ _EACH = 20
 def anvil(tmp_path_factory):
     """Return the URL of a chain of our own; skip where it cannot be installed or started."""
     command = npm_install("anvil", ANVIL) / "node_modules" / ".bin" / "anvil"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    flags = ["--chain-id", str(CHAIN_ID), "--port", str(port), "--silent"]
+    held = HeldPort()
+    flags = ["--chain-id", str(CHAIN_ID), "--port", str(held.number), "--silent"]
     flags += ["--block-base-fee-per-gas", "1000000"]  # about what it is on Base
     home = tmp_path_factory.mktemp("anvil")
     log = (home / "log").open("w+")
@@ -38,7 +36,7 @@ def anvil(tmp_path_factory):
         [str(command), *flags], env=clean_environment(str(home)), cwd=home,
         stdout=log, stderr=log, start_new_session=True,
     )  # fmt: skip
-    url = f"http://127.0.0.1:{port}"
+    url = f"http://127.0.0.1:{held.number}"
     try:
         if not asyncio.run(_started(url)):
             log.seek(0)
@@ -47,6 +45,7 @@ def anvil(tmp_path_factory):
     finally:
         os.killpg(process.pid, signal.SIGKILL)  # npm's command starts the chain as its child
         process.wait()
+        held.close()
         log.close()
 
 

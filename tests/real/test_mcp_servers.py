@@ -2,11 +2,11 @@
 
 import asyncio
 import os
-import socket
 import subprocess
 from contextlib import asynccontextmanager, contextmanager
 
 import pytest
+from tests.ports import HeldPort
 from tests.real.clients import clean_environment, npm_install
 
 from toolbridge.core.messages import Image, Text
@@ -41,9 +41,8 @@ async def opened(tmp_path, **settings):
 def everything_at(tmp_path):
     """Run the server `everything` over HTTP on a free port of loopback; yield its URL."""
     command = program("everything", EVERYTHING)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    held = HeldPort()
+    port = held.number
     process = subprocess.Popen(
         [command, "streamableHttp"],
         env=clean_environment(str(tmp_path)) | {"PORT": str(port)},
@@ -56,8 +55,9 @@ def everything_at(tmp_path):
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
         process.stderr.close()
+        held.close()
 
 
 def text_of(found):

@@ -1,11 +1,12 @@
 """Names as strangers type them, over real sockets: the gateway, the library and structured streams."""
 
 import asyncio
-import socket
+from contextlib import closing
 
 import aiohttp
 import pytest
 from tests.peers import gateway, model_server, ollama, replay, whole
+from tests.ports import HeldPort
 from tests.streams import streaming
 
 from toolbridge import Client
@@ -37,12 +38,6 @@ async def ask(url: str, model: str, api: str = "anthropic") -> tuple[int, dict, 
     ):
         found = await answer.json(content_type=None) if answer.status >= 400 else {}
         return answer.status, found, answer.headers.get("x-toolbridge-model", "")
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 def found_at(server) -> dict[str, str]:
@@ -177,12 +172,13 @@ async def test_agents_names_mean_the_local_model_and_misspelt_ones_do_not():
 
 async def test_an_ollama_that_starts_later_serves_without_a_restart(monkeypatch):
     monkeypatch.setattr("toolbridge.routing.discovery.INTERVAL", 0.05)
-    port = free_port()
-    async with gateway(demo=False, env={"OLLAMA_HOST": f"127.0.0.1:{port}"}) as (url, _):
-        assert (await ask(url, "claude-sonnet-4-5"))[2] == "demo/toolbridge-demo"
-        async with model_server(chatting("qwen3:8b"), port):
-            await asyncio.sleep(0.1)
-            assert (await ask(url, "claude-sonnet-4-5"))[2] == "ollama/qwen3:8b"
+    with closing(HeldPort()) as held:
+        env = {"OLLAMA_HOST": f"127.0.0.1:{held.number}"}
+        async with gateway(demo=False, env=env) as (url, _):
+            assert (await ask(url, "claude-sonnet-4-5"))[2] == "demo/toolbridge-demo"
+            async with model_server(chatting("qwen3:8b"), held.number):
+                await asyncio.sleep(0.1)
+                assert (await ask(url, "claude-sonnet-4-5"))[2] == "ollama/qwen3:8b"
 
 
 async def test_a_model_that_was_pulled_a_moment_ago_is_found(monkeypatch):
