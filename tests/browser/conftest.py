@@ -62,7 +62,7 @@ async def browse():
                 }
             )
             page = await context.new_page()
-            page.set_default_timeout(15_000)
+            page.set_default_timeout(60_000)
             watched = Watched(page)
             await page.goto(f"{url}/ui{at}")
             try:

@@ -84,7 +84,7 @@ async def events(page) -> int:
     return int(await page.text_content("#events"))
 
 
-async def until(check, most: float = 10.0):
+async def until(check, most: float = 60.0):
     """Return the first true answer of `check`."""
     async with asyncio.timeout(most):
         while not (found := await check()):  # noqa: ASYNC110  it is the page that changes

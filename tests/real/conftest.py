@@ -38,7 +38,7 @@ def serve(tmp_path):
     yield start
     for process in started:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
         print(process.stdout.read())  # shown when the test failed
         process.stdout.close()
 

@@ -152,8 +152,8 @@ def engine(*flags: str, model: Path | None = None) -> Iterator[Engine]:
                 yield Engine(line.split()[1])
                 break
         else:
-            pytest.fail(f"llama.cpp ended with {process.wait(10)} before it was ready")
+            pytest.fail(f"llama.cpp ended with {process.wait(60)} before it was ready")
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
         process.stdout.close()

@@ -6,6 +6,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
+/** For `vi.waitFor`, which otherwise gives up after a second: a busy machine may take longer. */
+export const PATIENT = { timeout: 15_000 };
+
 export const RUN = "run_00000000000000ab";
 
 interface Waits {

@@ -3,7 +3,7 @@ import type { ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test, vi } from "vitest";
 import { StreamError, type StreamEvent, startStream } from "../src/index.js";
-import { type Answerer, encodeEvent, RUN, type Seen, STREAM_HEADERS, TestServer } from "./replay.js";
+import { type Answerer, encodeEvent, PATIENT, RUN, type Seen, STREAM_HEADERS, TestServer } from "./replay.js";
 
 const QUICK = { attempts: 3, baseMs: 5, maxMs: 20 };
 
@@ -94,7 +94,7 @@ describe("pause", () => {
         if (n === 10) handle.pause();
       },
     });
-    await vi.waitFor(() => expect(handle.paused).toBe(true));
+    await vi.waitFor(() => expect(handle.paused).toBe(true), PATIENT);
     const reached = await standstill(source.written);
     expect(source.blocked()).toBe(true);
     expect(reached).toBeLessThan(COUNT);
@@ -378,7 +378,7 @@ describe("the end", () => {
     const handle = startStream({ prompt: "x", url: server.url, signal: control.signal });
     await handle.runId;
     control.abort();
-    await vi.waitFor(() => expect(server.by("DELETE")).toHaveLength(1));
+    await vi.waitFor(() => expect(server.by("DELETE")).toHaveLength(1), PATIENT);
     await handle.close();
   });
 
@@ -404,11 +404,11 @@ describe("the end", () => {
   test("of the time for the request ends the run there and here", async () => {
     await using server = await TestServer.start(endless);
     const start = performance.now();
-    const handle = startStream({ prompt: "x", url: server.url, requestTimeoutMs: 120 });
+    const handle = startStream({ prompt: "x", url: server.url, requestTimeoutMs: 1500 });
     expect(await failure(handle.done)).toMatchObject({ code: "request_timeout", outcome: { text: "hello" } });
     expect(performance.now() - start).toBeLessThan(5000);
-    expect(server.seen[0]?.body).toMatchObject({ request_timeout_ms: 120 });
-    await vi.waitFor(() => expect(server.by("DELETE")).toHaveLength(1));
+    expect(server.seen[0]?.body).toMatchObject({ request_timeout_ms: 1500 });
+    await vi.waitFor(() => expect(server.by("DELETE")).toHaveLength(1), PATIENT);
   });
 
   test("of the time comes also when the server never answers", async () => {
@@ -551,7 +551,7 @@ describe("callbacks", () => {
     });
     const errors: StreamError[] = [];
     startStream({ prompt: "x", url: server.url, onError: (error) => errors.push(error) });
-    await vi.waitFor(() => expect(errors).toMatchObject([{ code: "not_allowed", status: 401 }]));
+    await vi.waitFor(() => expect(errors).toMatchObject([{ code: "not_allowed", status: 401 }]), PATIENT);
   });
 
   test("are told once of an error event that ends the stream", async () => {
@@ -705,7 +705,7 @@ describe("tools", () => {
       return sleep(100);
     };
     const handle = startStream({ prompt: "x", url: server.url, onToolCall });
-    await vi.waitFor(() => expect(fired).toHaveBeenCalledOnce());
+    await vi.waitFor(() => expect(fired).toHaveBeenCalledOnce(), PATIENT);
     await sleep(150);
     expect(server.seen).toHaveLength(1);
     await handle.close();

@@ -4,7 +4,7 @@ import { describe, expect, test, vi } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
 import { startStream, type WebSocketConstructor } from "../src/index.js";
 import { check, play, readOptions } from "./play.js";
-import { loadTranscripts, type Piece, RUN, TestServer } from "./replay.js";
+import { loadTranscripts, PATIENT, type Piece, RUN, TestServer } from "./replay.js";
 
 type Message = Record<string, unknown>;
 
@@ -175,7 +175,7 @@ describe("over a WebSocket", () => {
       WebSocket: Socket,
       onText: () => handle.pause(),
     });
-    await vi.waitFor(() => expect(server.messages[0]?.[1]).toEqual({ type: "pause" }));
+    await vi.waitFor(() => expect(server.messages[0]?.[1]).toEqual({ type: "pause" }), PATIENT);
     handle.resume();
     await handle.done;
     expect(server.messages[0]?.slice(1)).toEqual([{ type: "pause" }, { type: "resume" }]);
@@ -205,7 +205,7 @@ describe("over a WebSocket", () => {
       WebSocket: Socket,
       onText: () => blocked as unknown as undefined,
     });
-    await vi.waitFor(() => expect(waiting).toBe(true));
+    await vi.waitFor(() => expect(waiting).toBe(true), PATIENT);
     await sleep(50);
     expect(sent).toBeLessThan(300);
     go.abort();

@@ -155,11 +155,11 @@ async def test_a_server_error_is_retried_once():
 async def test_a_hang_is_retried_once_and_ends_in_time():
     async with search_double() as double:
         double.faults = ["hang"]
-        found = await searched("brave", double, SearchQuery("hello"), timeout=1.0)
+        found = await searched("brave", double, SearchQuery("hello"), timeout=4.0)
         assert len(found.hits) == 3
         double.faults = ["hang", "hang"]
-        found = await searched("brave", double, SearchQuery("hello"), timeout=0.3)
-    assert (found.code, found.text) == ("unavailable", "Brave Search did not answer within 0.3 s")
+        found = await searched("brave", double, SearchQuery("hello"), timeout=2.0)
+    assert (found.code, found.text) == ("unavailable", "Brave Search did not answer within 2 s")
     assert len(double.asked) == 4
 
 
