@@ -161,7 +161,9 @@ def _background(args: argparse.Namespace) -> int:
     if args.key:
         os.environ["TOOLBRIDGE_KEY"] = args.key  # other users can read a command line
     # A model may take minutes to download and to load.
-    running = state.start_background(flags, wait=10.0 if args.local is None else 600.0)
+    running = state.start_background(
+        flags, wait=state.START_WAIT if args.local is None else processes.LOCAL_WAIT
+    )
     print(f"the gateway runs at {running.url} (pid {running.pid}), log in {state.log_file()}")
     print(f"export ANTHROPIC_BASE_URL={running.url}")
     return 0

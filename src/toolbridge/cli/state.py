@@ -18,6 +18,9 @@ from toolbridge.core.errors import ToolbridgeError
 from toolbridge.state_dir import state_dir as find_state_dir
 from toolbridge.store import private_files
 
+START_WAIT = 30.0
+"""Seconds for a gateway to answer: a second usually, ten times as long on a busy machine."""
+
 
 class Running(msgspec.Struct, frozen=True, omit_defaults=True):
     """The process and the address of a running gateway."""
@@ -112,7 +115,9 @@ def healthy(url: str, wait: float = 1.0) -> dict[str, object] | None:
         return None
 
 
-def start_background(flags: list[str], wait: float = 10.0, *, file: Path | None = None) -> Running:
+def start_background(
+    flags: list[str], wait: float = START_WAIT, *, file: Path | None = None
+) -> Running:
     """Start a gateway as a background process, and wait until it answers."""
     file = file or pid_file()
     with _open_log() as log:
