@@ -1,7 +1,6 @@
 """A gateway is replaced or stopped while requests run."""
 
 import asyncio
-import json
 import os
 import signal
 import socket
@@ -15,7 +14,6 @@ import aiohttp
 import pytest
 from tests.operating import WAIT, Load, ask, config_for, is_gone, logged, models, rewrite, until
 from tests.processes import gateway_process
-from tests.raw_http import connect
 
 from toolbridge.cli import state
 
@@ -91,32 +89,6 @@ async def test_a_running_stream_finishes_in_the_old_process(tmp_path):
             assert await asyncio.gather(*running, later) == ["m end"] * 4
             await until(lambda: not state.alive(old))
             assert pid_in(file) == new, "the old process leaves the pid file of the new one"
-
-
-async def test_a_connection_that_was_to_be_kept_serves_one_more_request(tmp_path):
-    """Its client was told so before the gateway was replaced, and may be sending already."""
-    body = json.dumps(
-        {"model": "x", "stream": True, "messages": [{"role": "user", "content": "x"}]}
-    )
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(body)}"
-    async with models("m") as [(gate, server)]:
-        async with background(tmp_path, config_for(server)) as (url, file):
-            gate.open.clear()
-            reader, writer = await connect(url)
-            writer.write(f"{head}\r\n\r\n{body}".encode())
-            assert b"connection: close" not in await reader.readuntil(b"\r\n\r\n")
-            await reader.readuntil(b"m ")
-            await replace(file)
-            await asyncio.sleep(0.5)  # the old process has heard of it
-            gate.open.set()
-            await reader.readuntil(b"\r\n0\r\n\r\n")
-            await asyncio.sleep(0.1)
-            writer.write(f"{head}\r\n\r\n{body}".encode())
-            again = await reader.read()
-            writer.close()
-    assert again.startswith(b"HTTP/1.1 200")
-    assert b"connection: close" in again.partition(b"\r\n\r\n")[0]
-    assert b"[DONE]" in again
 
 
 async def test_a_structured_stream_of_the_old_process_is_followed_in_the_new_one(tmp_path):
