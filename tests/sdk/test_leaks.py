@@ -5,7 +5,7 @@ import gc
 
 import pytest
 from tests.peers import Heard, Line
-from tests.sdk.held import rejecting
+from tests.sdk.held import Held, rejecting
 from tests.sdk.household import nothing_left
 from tests.sdk.places import OLLAMA, QUIET, place, script
 
@@ -23,10 +23,15 @@ async def use(client: AsyncClient, how: str) -> None:
             return
 
 
+async def unfinished(heard: Heard, line: Line) -> None:
+    """Begin an answer: one that has arrived when it is left gives its connection back."""
+    await Held()(heard, line)
+
+
 ENDS = [
     ("complete", script("ollama")),
     ("abort", script("ollama")),
-    ("leave", script("ollama")),
+    ("leave", unfinished),
     ("error", script("ollama", OLLAMA[:1])),
     ("rejection", rejecting),
 ]

@@ -11,6 +11,7 @@ kept of the answer, not in when a request is repeated.
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -293,15 +294,18 @@ class _Attempt:
         """Whether an answer without any content is accepted."""
         self._held: Batch = []
         self._over = False
+        self._finished = False
+        """Whether the provider has sent the end of the answer; its bytes may go on."""
         self.has_content = False
         self.sink: BatchSink | None = None
         """Takes the events after the first content, where they can be pushed."""
 
     async def read(self) -> Batch | None:
         """Return the next events, None at the end."""
-        while not self._over:
+        while not (self._over or self._finished):
             try:
                 if self.sink is not None and (batch := await self._pushed(self.sink)) is not None:
+                    self._note_end(batch)
                     return batch
                 if self._limits is None:
                     piece = await self._source.read()
@@ -316,15 +320,35 @@ class _Attempt:
             if piece is None:
                 self._over = True
                 return self._held + self._stages.close() or None
-            # A failure ends the answer, even if the provider keeps the connection open.
-            self._over = self._stages.done or (bool(batch) and isinstance(batch[-1], ev.Failed))
+            self._note_end(batch)
             if self.has_content:
                 if batch or self._source.passing:
                     return batch
             elif self._hold(batch):
                 held, self._held = self._held, []
                 return held
-        return None
+        return None if self._over else await self._read_rest()
+
+    def _note_end(self, batch: Batch) -> None:
+        if batch and type(batch[-1]) in _ENDS:
+            # A failure ends the answer, even if the provider keeps the connection open.
+            self._over = isinstance(batch[-1], ev.Failed)
+            self._finished = not self._over
+        self._over = self._over or self._stages.done
+
+    async def _read_rest(self) -> Batch | None:
+        """Read what follows the end of the answer: nothing in it makes the answer incomplete."""
+        source = self._source
+        with suppress(ToolbridgeError):
+            if isinstance(source, HttpSource):
+                await source.finish()
+            else:
+                while (piece := await source.read()) is not None:
+                    batch = self._stages.feed_all(piece)
+                    if batch or source.passing:
+                        return batch
+        self._over = True
+        return self._held + self._stages.close() or None
 
     async def _pushed(self, sink: "BatchSink") -> Batch | None:
         """Pass events to `sink` as they arrive; return those that the reader has to pass on.

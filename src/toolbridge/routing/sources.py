@@ -7,6 +7,7 @@ sources; `passthrough.py` has the one that also keeps the provider's own bytes.
 import asyncio
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from toolbridge import demo
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from toolbridge.node.session.session import NodeAnswer
 
 BETA = "anthropic-beta"
+_END_WAIT = 0.5
+"""Seconds for the end of the bytes after the end of an answer."""
 _LONGEST_BEGINNING = 4096
 """Bytes that are checked for the beginning of a web page."""
 _DEMO_BATCH = 8
@@ -364,6 +367,16 @@ class HttpSource:
         if self._incoming is None or self._begun is not None:
             return False
         return await self._incoming.push(sink)
+
+    async def finish(self) -> None:
+        """Wait briefly for the end of the bytes, so that the connection can be used again."""
+        incoming = self._incoming
+        if incoming is None or incoming.has_arrived:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_END_WAIT):
+                while await incoming.read():
+                    pass
 
     def _check_beginning(self, incoming: Incoming, piece: bytes) -> None:
         self._begun = begun = (self._begun or b"") + piece

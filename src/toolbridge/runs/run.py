@@ -49,7 +49,7 @@ MORE_CALLS_WAIT = 1.0
 """Seconds that a call in a frame waits for a further call or the end of the answer."""
 COUNT_WORDS = 200
 """Characters that an answer may still send before its usage is estimated instead."""
-TOGETHER = 64
+TOGETHER = 32
 """Events that are sent together at most, so that a large delivery does not delay other streams."""
 _EFFECTS = (RunTools, AskRepair)
 

@@ -113,6 +113,7 @@ class Dispatcher:
                 raise
             except Exception as error:  # noqa: BLE001  one faulty request must not stop the server
                 await _answer_error(app, exchange, entry, error)
+                _forget_frames(error)
         except Aborted as error:
             if makes_answer or not entry.handed_over:
                 _note_disconnect(exchange, entry, error)
@@ -214,6 +215,18 @@ async def _answer_error(app: App, exchange: HttpExchange, entry: Entry, error: E
         f"the log has the details under {exchange.id}"
     )
     await _reject(exchange, Problem("internal", text))
+
+
+def _forget_frames(error: BaseException) -> None:
+    """Free the objects of a request that has failed.
+
+    An error refers to the frames that it has passed, and some of them to the error; so all of them
+    would wait for the garbage collector, which runs rarely.
+    """
+    found: BaseException | None = error
+    while found is not None:
+        found.__traceback__ = None
+        found = found.__context__
 
 
 def _route(exchange: HttpExchange) -> routes.Serve:

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
+from toolbridge.core import events as ev
 from toolbridge.core.codec import Encoder
 from toolbridge.routing.attempts import BatchSink
 from toolbridge.routing.sources import Batch
@@ -25,21 +27,22 @@ class TranslatedWriter:
     """Encodes events in the client's API."""
 
     def __init__(self, encoder: Encoder) -> None:
-        self._feed = encoder.feed
-        self._feed_all: Callable[[Batch], list[bytes]] = getattr(encoder, "feed_all", self._each)
+        # Not a method of its own: a cycle would keep the request in memory after its answer.
+        each = partial(_each, encoder.feed)
+        self._feed_all: Callable[[Batch], list[bytes]] = getattr(encoder, "feed_all", each)
         self._close = encoder.close
         self.keep_alive = encoder.keep_alive
 
     def write(self, batch: Batch) -> bytes:
         return b"".join(self._feed_all(batch))
 
-    def _each(self, batch: Batch) -> list[bytes]:
-        """Encode events one by one, for an encoder without `feed_all`."""
-        feed = self._feed
-        return [data for event in batch for data in feed(event)]
-
     def close(self) -> bytes:
         return b"".join(self._close())
+
+
+def _each(feed: Callable[[ev.Event], list[bytes]], batch: Batch) -> list[bytes]:
+    """Encode events one by one, for an encoder without `feed_all`."""
+    return [data for event in batch for data in feed(event)]
 
 
 class StreamReply:

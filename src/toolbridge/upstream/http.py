@@ -199,10 +199,15 @@ class Incoming:
         self._released = True
         self._response.close()
 
+    @property
+    def has_arrived(self) -> bool:
+        """Whether all bytes of the answer have arrived."""
+        return self._response.at_eof()
+
     async def release(self) -> None:
         """Return the connection to the pool if the whole body has arrived, else close it."""
         self._released = True
-        if self._response.at_eof():
+        if self.has_arrived:
             self._response.release()
         else:
             self._response.close()

@@ -6,7 +6,10 @@ slow pauses the socket. Errors are those of `wire_faults`, `TimeoutError` and `O
 """
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeAlias
 
 import httptools
@@ -19,6 +22,7 @@ from toolbridge.upstream.wire_faults import CLOSED, ConnectionClosed, InvalidRes
 HIGH_WATER = 128 * 1024
 """Bytes that wait for the reader, above which the socket is not read."""
 MAX_HEAD = 64 * 1024
+_NO_LINGER = struct.pack("ii", 1, 0)
 Failure: TypeAlias = ConnectionClosed | InvalidResponse | TimeoutError | OSError
 PushSink: TypeAlias = Callable[[bytes], bool]
 """Takes the bytes of a delivery; returns whether it takes the next one, too."""
@@ -70,8 +74,10 @@ class WireResponse:
         if self.done:
             return
         status = self._connection.parser.get_status_code()
-        # RFC 9110, 15.2: any number of informational responses may come first. 101 ends HTTP.
-        if 100 <= status < 200 and status != 101:
+        if status == 101:
+            raise InvalidResponse("it changed the protocol (status 101), which was not asked for")
+        # RFC 9110, 15.2: any number of informational responses may come first.
+        if 100 <= status < 200:
             self._received = []
             return
         self.headers = CIMultiDictProxy(CIMultiDict(self._received))
@@ -165,8 +171,10 @@ class WireResponse:
             if self.paused:
                 self._resume()
             if inflating is None:
-                break
+                return piece
             inflating.put(piece)
+        # A few bytes may become gigabytes; other requests go on meanwhile.
+        await asyncio.sleep(0)
         return piece
 
     async def push(self, sink: "PushSink") -> None:
@@ -236,6 +244,7 @@ class WireResponse:
 
 
 _NO_HEADERS: CIMultiDictProxy[str] = CIMultiDictProxy(CIMultiDict())
+_NO_PARSER = httptools.HttpResponseParser(object())
 
 
 class ProviderConnection(asyncio.Protocol):
@@ -318,6 +327,7 @@ class ProviderConnection(asyncio.Protocol):
             self._timer.cancel()
         if self._current is not None:
             self._current.closed(error)
+        self.parser = _NO_PARSER  # it refers to the response, and that to this connection
 
     def _check_silence(self) -> None:
         """End a response whose reader has waited too long. A busy connection keeps one timer."""
@@ -346,5 +356,15 @@ class ProviderConnection(asyncio.Protocol):
         if response is not None and self._current is not response:
             return  # it carries another request by now
         self._current = None
-        if not self.lost:
-            self.transport.abort()
+        if self.lost:
+            return
+        if response is not None and not response.done:
+            self._reset()
+        self.transport.abort()
+
+    def _reset(self) -> None:
+        """Let the system forget what it has not sent: the provider must not read the rest of it."""
+        found: socket.socket | None = self.transport.get_extra_info("socket")
+        if found is not None:
+            with suppress(OSError):  # the provider has closed the connection
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)

@@ -7,9 +7,12 @@ decoders of the codecs use this reader. Ollama's does not: in NDJSON a whole bod
 
 import msgspec
 
+from toolbridge.core.errors import BrokenWire
 from toolbridge.wire.json_array import ArrayReader
 from toolbridge.wire.sse import SseEvent, SseReader
 
+MAX_BODY = 64 * 1024 * 1024
+"""The most bytes of a reply that is one JSON object."""
 _BLANKS = b" \t\r\n"
 
 
@@ -34,15 +37,19 @@ class ReplyReader:
         self._array: ArrayReader | None = None
         self._body: list[bytes] | None = None
         """The pieces of a reply that is one JSON object."""
+        self._size = 0
 
     def feed(self, piece: bytes, /) -> list[SseEvent | WholeBody]:
-        """Return the events that `piece` completes; raise `BrokenWire` for one that is too long."""
+        """Return the events that `piece` completes; raise `BrokenWire` if one or all is too long."""
         if not self._begun:
             piece = piece.lstrip(_BLANKS)
             if not piece:
                 return []
             self._begin(piece)
         if self._body is not None:
+            self._size += len(piece)
+            if self._size > MAX_BODY:
+                raise BrokenWire(f"the provider sent an answer of more than {MAX_BODY} bytes")
             self._body.append(piece)
             return []
         if self._array is not None:
