@@ -177,6 +177,16 @@ async def test_nothing_is_read_after_a_failure_even_if_the_provider_goes_on():
     assert await source.read() == [ev.TextDelta(0, "more")]
 
 
+@pytest.mark.parametrize("passing", [False, True])
+async def test_what_follows_the_end_of_an_answer_does_not_make_it_incomplete(passing):
+    source = Scripted(START, END, [], Truncated("the connection was closed"))
+    source.passing = passing
+    request = Sendable(source, retries=0)
+    assert await events_of(request) == [*START, *END]
+    again = Scripted(START, END, Truncated("the connection was closed"))
+    assert (await AnswerAttempts(Sendable(again, retries=0)).message()).stop == "end"
+
+
 @pytest.mark.parametrize("setting", ["first_byte_timeout", "total_timeout"])
 async def test_a_silent_provider_is_left_at_the_limit_of_its_settings(setting):
     request = Sendable(Silent(), retries=0, **{setting: 0.01})

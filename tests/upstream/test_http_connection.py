@@ -7,7 +7,7 @@ import socket
 import ssl
 import struct
 import zlib
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from tests.certificates import Authority
@@ -226,6 +226,10 @@ async def test_a_header_with_a_line_break_is_not_sent(value):
         (b"HTTP/1.1 200 OK\r\n" + b"y" * 300_000, "more than 65536 bytes"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n", "valid HTTP"),
         (sized(b"abc", "content-encoding: br"), "encoded as 'br'"),
+        (
+            b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
+            "changed the protocol",
+        ),
         (sized(b"abc", "transfer-encoding: chunked"), "valid HTTP"),
     ],
 )
@@ -348,14 +352,26 @@ async def test_a_provider_that_was_stopped_goes_on_when_the_reader_does():
 async def test_a_compressed_flood_is_read_in_bounded_pieces():
     zeros = gzip.compress(bytes(32 * 1024 * 1024))
     provider = Provider(sized(zeros, "content-encoding: gzip"))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
     async with listening(provider) as url, Upstream() as upstream:
         incoming = await upstream.ask("POST", url, provider="there")
+        await until(incoming._response.at_eof)
         size = longest = 0
+        ticking = asyncio.create_task(others())
         while piece := await incoming.read():
             size, longest = size + len(piece), max(longest, len(piece))
+        ticking.cancel()
         await incoming.release()
         assert size == 32 * 1024 * 1024
         assert longest <= body_inflater.INFLATED
+        assert turns > 50, "other requests wait for the whole of it"
         assert (await upstream.ask("POST", url, provider="there")).status == 200
     assert provider.opened == 1
 
@@ -386,6 +402,36 @@ async def test_an_aborted_answer_closes_its_connection():
         await incoming.release()
         provider.release.set()
         await asyncio.wait_for(provider.closed.wait(), 30)
+
+
+async def test_what_the_provider_has_not_read_of_a_request_is_not_sent_after_its_end():
+    body = b"x" * 1_000_000
+    received, accepted = asyncio.Event(), []
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        server.setblocking(False)
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/x"
+
+        async def accept() -> None:
+            connection, _ = await asyncio.get_running_loop().sock_accept(server)
+            accepted.append(connection)
+            accepted.append(await asyncio.get_running_loop().sock_recv(connection, 100))
+            received.set()
+
+        async with Upstream() as upstream:
+            accepting = asyncio.create_task(accept())
+            asking = asyncio.create_task(upstream.ask("POST", url, provider="there", body=body))
+            await asyncio.wait_for(received.wait(), 20)
+            asking.cancel()
+            await asyncio.gather(asking, accepting, return_exceptions=True)
+        connection, size = accepted[0], 100
+        with connection, suppress(ConnectionResetError):
+            connection.settimeout(20)
+            while piece := await asyncio.to_thread(connection.recv, 65536):
+                size += len(piece)
+    assert size < len(body)
 
 
 async def test_an_answer_that_nobody_holds_closes_its_connection():

@@ -1,5 +1,8 @@
+import pytest
 from tests.tables import every_row
 
+from toolbridge.core.errors import BrokenWire
+from toolbridge.wire import reply
 from toolbridge.wire.reply import ReplyReader, WholeBody
 from toolbridge.wire.sse import SseEvent
 
@@ -26,3 +29,10 @@ def read(data: bytes, size: int, *, arrays: bool = False):
 )
 def test_the_first_byte_decides_what_a_reply_is(data, arrays, expected, size):
     assert read(data, size, arrays=arrays) == expected
+
+
+def test_a_whole_body_has_a_longest_size(monkeypatch):
+    monkeypatch.setattr(reply, "MAX_BODY", 9)
+    assert read(b'{"a": 12}', 2) == [WholeBody(b'{"a": 12}')]
+    with pytest.raises(BrokenWire, match="an answer of more than 9 bytes"):
+        read(b'{"a": 123}', 2)
