@@ -8,6 +8,7 @@ from toolbridge.policy.models import (
     ModelFacts,
     check_key,
     is_claude_name,
+    is_known,
     resolve,
     resolve_chain,
     split_address,
@@ -348,3 +349,23 @@ def test_the_first_address_of_a_chain_is_the_first_that_has_its_key():
     with pytest.raises(UnknownModel, match="MISTRAL_API_KEY"):
         check_key("mistral/m", CHAINS)
     check_key("ollama/m", CHAINS)
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("quick", True),
+        ("claude-haiku-4-5", True),
+        ("qwen3:8b", True),
+        ("models/qwen3:8b", True),
+        ("box/any[1m]", True),
+        ("", True),
+        ("gpt-5", False),
+        ("qwen3:9b", False),
+    ],
+)
+def test_a_pattern_and_the_default_do_not_know_a_name(name, known):
+    """A server may list it since a moment, and goes before them."""
+    table = {"default": "box/d", "quick": "box/q", "haiku": "box/h", "gpt-*": "box/g"}
+    facts = ModelFacts(table=table, listed={"qwen3:8b": "b/qwen3:8b"}, providers={"box": ""}, default="box/d", fixed=True)  # fmt: skip
+    assert is_known(name, facts) is known

@@ -146,13 +146,16 @@ async def _models(config: Config, names: list[str]) -> list[Finding]:
             for p in {**config.providers, **dict.fromkeys(used)}
             if p in model_routes.provider_configs
         ]
-        found += [
-            await _provider(upstream, model_routes, name, needed=name in used)
-            for name in there
-            if name != "demo"
-        ]
-        found += [await _reach(model_routes, name) for name in asked]
-        found += [await _rule(model_routes, *numbered) for numbered in enumerate(config.routes, 1)]
+        # At once: those that do not answer must not add up.
+        found += await asyncio.gather(
+            *(
+                _provider(upstream, model_routes, name, needed=name in used)
+                for name in there
+                if name != "demo"
+            ),
+            *(_reach(model_routes, name) for name in asked),
+            *(_rule(model_routes, *numbered) for numbered in enumerate(config.routes, 1)),
+        )
         found += [note for name in names if (note := _rules_of(config, name))]
         return found + [note for name in there if (note := _assumed(model_routes, name))]
 

@@ -90,6 +90,21 @@ def check_key(address: str, facts: ModelFacts) -> None:
     _usable(address, address, facts)
 
 
+def is_known(name: str, facts: ModelFacts) -> bool:
+    """Return whether the configuration or a list has `name` itself, so that no newer list is needed.
+
+    A pattern of the map and the default also stand for names that a provider lists since a moment.
+    """
+    if not name.strip():
+        return bool(facts.default)
+    plain = _LARGE.sub("", name) or name
+    if plain.startswith(_GOOGLE) and plain != _GOOGLE:
+        return is_known(plain.removeprefix(_GOOGLE), facts)
+    named = {entry: address for entry, address in facts.table.items() if "*" not in entry}
+    found = name in facts.table or _listed(name, facts) or _addressed(plain, facts)
+    return bool(found or _table_entry(plain, named))
+
+
 def explain_name(name: str, facts: ModelFacts) -> str:
     """Return the rule by which `resolve` finds the model of `name`; empty where none applies."""
     if name in facts.table:

@@ -1,7 +1,7 @@
-"""Discovery: the models that servers list, what they report about them, and the default model.
+"""Discovery of the default model in the lists of the providers (`model_lists.ModelLists`).
 
-`models.ModelRoutes` uses it. A server that does not answer is not asked again for some seconds, so
-that an address that drops packets does not delay every request.
+`models.ModelRoutes` uses it. All providers are asked at once, and the first of the configuration
+that offers a model is the default.
 """
 
 import asyncio
@@ -9,35 +9,17 @@ from collections.abc import Mapping
 
 import msgspec
 
-from toolbridge import codecs
-from toolbridge.config import Config, ProviderConfig, secret
-from toolbridge.core.errors import ToolbridgeError
+from toolbridge.config import Config, ProviderConfig
 from toolbridge.demo import MODEL as DEMO_MODEL
 from toolbridge.policy.models import split_address
+from toolbridge.routing.model_lists import ModelLists
 from toolbridge.routing.nodes import NODE, model_of
-from toolbridge.routing.provider_urls import endpoint_url, unset_variables
-from toolbridge.routing.providers import DEMO, OLLAMA, is_vendor_host
-from toolbridge.upstream.engines import EngineCatalog
-from toolbridge.upstream.hosts import hostname, is_private
-from toolbridge.upstream.http import Upstream
-from toolbridge.upstream.ollama import OllamaCatalog, OllamaModel
+from toolbridge.routing.providers import DEMO, OLLAMA
+from toolbridge.upstream.silence import SLOW
 
-LISTS = {
-    "anthropic": "/v1/models?limit=1000",
-    "gemini": "/v1beta/models?pageSize=1000",
-    "openai_chat": "/models",
-    "openai_responses": "/models",
-}
-"""The path of the model list in each API, after the provider's base URL."""
 DEMO_ADDRESS = f"{DEMO}/{DEMO_MODEL}"
-LIST_WAIT = 1.2
-"""Seconds to wait for a list. Clients wait three seconds for `/v1/models`, which takes two waits."""
 FIRST_WAIT = 0.5
 """Seconds to wait for an Ollama server on this machine when nothing is configured."""
-SILENCE_KEPT = 5.0
-"""Seconds for which a server that timed out is not asked for its list again."""
-SLOW = 0.2
-"""Seconds. A refused connection takes less, so it can be tried again at once."""
 INTERVAL = 2.0
 """Seconds between searches for an Ollama server while only the demo model can answer."""
 SLOW_INTERVAL = 30.0
@@ -59,28 +41,25 @@ class DiscoveredModels(msgspec.Struct, frozen=True):
 
 
 class Discovery:
-    """Asks Ollama servers for their models and chooses the default model."""
+    """Chooses the default model."""
 
     def __init__(
         self,
         config: Config,
         provider_configs: Mapping[str, ProviderConfig],
-        upstream: Upstream,
-        env: Mapping[str, str],
+        lists: ModelLists,
     ) -> None:
         self._config = config
         self._provider_configs = provider_configs
-        self._upstream = upstream
-        self._env = env
-        self._catalogs: dict[str, OllamaCatalog] = {}
-        self._engines: dict[str, EngineCatalog] = {}
-        self._silent_until: dict[str, float] = {}
-        """Provider → the time from which it is asked again."""
+        self.lists = lists
         self._next_search = 0.0
         self._searching = asyncio.Lock()
         self.found = DiscoveredModels()
-        self.names: dict[str, list[str]] = {}
-        """Provider → the models that it listed last; a provider that did not answer has no entry."""
+
+    @property
+    def is_provisional(self) -> bool:
+        """Whether only the demo model can answer, so that the search goes on."""
+        return self.found.nothing or not self.found.default
 
     def use_configured(self, address: str) -> None:
         """Take the default model from the configuration."""
@@ -100,27 +79,33 @@ class Discovery:
 
     async def rediscover(self) -> bool:
         """Search again if only the demo model can answer and the interval is over."""
-        provisional = self.found.nothing or not self.found.default
-        if not provisional or self._searching.locked():
+        if not self.is_provisional or self._searching.locked():
             return False
         async with self._searching:
             if asyncio.get_running_loop().time() < self._next_search:
                 return False
             return await self.discover()
 
+    async def end_search(self) -> bool:
+        """Wait for the search that is under way; return whether there was one."""
+        searching = self._searching.locked()
+        async with self._searching:
+            return searching
+
+    def search_soon(self) -> None:
+        """Let the next request search again: a provider lists other models than before."""
+        self._next_search = 0.0
+
     async def _search(self) -> DiscoveredModels:
         """Return the default: of the first configured provider with a model, else of an Ollama."""
         if self._config.providers:
-            for provider in self._config.providers:
-                if found := await self._first_model(provider):
-                    return DiscoveredModels(found, f"the first model of {provider}; {_SERVES}")
-            return DiscoveredModels(how="no configured provider offers a model yet")
-        await self.refresh(OLLAMA, wait=FIRST_WAIT)
-        if best := await self._best(OLLAMA) if OLLAMA in self.names else "":
+            return await self._first_configured()
+        await self.lists.ask(OLLAMA, wait=FIRST_WAIT)
+        if best := await self._best(OLLAMA):
             return DiscoveredModels(
                 f"{OLLAMA}/{best}", f"found on this machine's Ollama; {_SERVES}"
             )
-        if OLLAMA in self.names:
+        if OLLAMA in self.lists.names:
             why = "Ollama answers but has no chat model yet (ollama pull qwen3:8b)"
         else:
             why = "no provider is configured and no Ollama answers"
@@ -129,94 +114,56 @@ class Discovery:
             return DiscoveredModels(how=why)
         return DiscoveredModels(DEMO_ADDRESS, why, nothing=True)
 
-    async def _first_model(self, provider: str) -> str:
-        """Return the address of a provider's first model; empty if it is not known.
+    async def _first_configured(self) -> DiscoveredModels:
+        """Return the first model of the first configured provider that has one; ask all at once."""
+        asked: dict[str, asyncio.Task[str]] = {}
+        for provider in self._config.providers:
+            asked[provider] = asyncio.create_task(self._first_model(provider))
+            if self._known_model(provider):
+                break  # those after it are not needed
+        try:
+            for provider, question in asked.items():
+                if found := await question:
+                    return DiscoveredModels(found, f"the first model of {provider}; {_SERVES}")
+        finally:
+            for question in asked.values():
+                question.cancel()
+        return DiscoveredModels(how="no configured provider offers a model yet")
 
-        A model of `[models]` goes first. Vendors are not asked: their lists begin with any model.
+    def _known_model(self, provider: str) -> str:
+        """Return the address of a provider's first model, if it is known without a question.
+
+        A model of `[models]` goes first.
         """
         for address in self._config.models:
             name, model = split_address(address, self._provider_configs)
             if name == provider:
                 return f"{name}/{model}"
         provider_config = self._provider_configs[provider]
-        if provider_config.api == OLLAMA:
-            await self.refresh(provider)
-            best = await self._best(provider)
-            return f"{provider}/{best}" if best else ""
         if provider_config.api == NODE:
             return f"{provider}/{model_of(provider_config)}"
-        if self.asks_engine(provider):
-            report = await self.engine(provider).report()
-            names = (name for name, model in report.models.items() if name and not model.embeds)
-            first = next(names, "")
-            return f"{provider}/{first}" if first else ""
         return f"{provider}/{DEMO_MODEL}" if provider_config.api == DEMO else ""
+
+    async def _first_model(self, provider: str) -> str:
+        """Return the address of a provider's first model; empty if it is not known.
+
+        Vendors are not asked: their lists begin with any model.
+        """
+        if known := self._known_model(provider):
+            return known
+        if self._provider_configs[provider].api == OLLAMA:
+            await self.lists.ask(provider)
+            best = await self._best(provider)
+            return f"{provider}/{best}" if best else ""
+        if not self.lists.asks_engine(provider):
+            return ""
+        await self.lists.ask(provider)
+        models = self.lists.engine(provider).last.models
+        first = next((name for name, model in models.items() if name and not model.embeds), "")
+        return f"{provider}/{first}" if first else ""
 
     async def _best(self, provider: str) -> str:
         """Return the first model that can call tools, else the first that can chat."""
-        chat = [model for model in await self.offered(provider) if not model.embeds]
+        chat = [model for model in await self.lists.offered(provider) if not model.embeds]
         tools = (m.name for m in chat if m.shown.capabilities and "tools" in m.shown.capabilities)
         return next(tools, chat[0].name if chat else "")
-
-    async def refresh(self, provider: str, *, wait: float = LIST_WAIT) -> None:
-        """Fetch the list of models of an Ollama server."""
-        clock = asyncio.get_running_loop().time
-        now = clock()
-        if now < self._silent_until.get(provider, 0.0):
-            return
-        try:
-            self.names[provider] = await asyncio.wait_for(
-                self.catalog(provider).names(wait=wait), wait
-            )
-        except (ToolbridgeError, msgspec.DecodeError, TimeoutError):
-            if clock() - now > SLOW:
-                self._silent_until[provider] = clock() + SILENCE_KEPT
-            self.names.pop(provider, None)
-
-    async def offered(self, provider: str) -> list[OllamaModel]:
-        """Return the models of an Ollama server with their details; none if it does not answer."""
-        if provider not in self.names:
-            return []
-        try:
-            return await self.catalog(provider).offered(wait=LIST_WAIT)
-        except (ToolbridgeError, msgspec.DecodeError):
-            return []
-
-    def catalog(self, provider: str) -> OllamaCatalog:
-        if provider not in self._catalogs:
-            provider_config = self._provider_configs[provider]
-            headers = codecs.load(OLLAMA).authorize(secret(provider_config.key, self._env))
-            self._catalogs[provider] = OllamaCatalog(self._upstream, provider_config.url, headers)
-        return self._catalogs[provider]
-
-    def engine(self, provider: str) -> EngineCatalog:
-        """Return the catalog of a server that is not an Ollama."""
-        if provider not in self._engines:
-            provider_config = self._provider_configs[provider]
-            key = secret(provider_config.key, self._env)
-            headers = codecs.load(provider_config.api).authorize(key) if key else {}
-            self._engines[provider] = EngineCatalog(
-                self._upstream,
-                provider,
-                endpoint_url(provider, provider_config, LISTS[provider_config.api]),
-                {**provider_config.headers, **headers},
-                private=is_private(hostname(provider_config.url)),
-            )
-        return self._engines[provider]
-
-    def has_list(self, provider: str) -> bool:
-        """Return whether a provider that is not an Ollama has a list of models that can be asked for."""
-        provider_config = self._provider_configs[provider]
-        if provider_config.api not in LISTS or provider_config.cloud:
-            return False
-        # With `key = "caller"` the gateway has no key of its own to ask with.
-        return not (unset_variables(provider_config) or provider_config.key == "caller")
-
-    def asks_engine(self, provider: str) -> bool:
-        """Return whether a server is asked about a model before the first request to it.
-
-        Servers of OpenAI's APIs that are not a known vendor's: llama.cpp, vLLM, SGLang and others.
-        """
-        provider_config = self._provider_configs[provider]
-        local = provider_config.api.startswith("openai") and not is_vendor_host(provider_config)
-        return local and self.has_list(provider)

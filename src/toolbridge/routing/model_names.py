@@ -2,7 +2,7 @@
 
 An address is `provider/model`. `ModelNames` collects the names in the configuration, in the lists
 of Ollama servers and of the nodes, and passes them to `policy.models.resolve`, which has the rules.
-It sends no requests: `discovery.Discovery` keeps the lists, and `models.ModelRoutes` refreshes them
+It sends no requests: `model_lists.ModelLists` keeps the lists, and `models.ModelRoutes` renews them
 when they are needed.
 """
 
@@ -14,6 +14,7 @@ from toolbridge.map_settings import addresses_of
 from toolbridge.policy.models import (
     check_key,
     explain_name,
+    is_known,
     resolve,
     resolve_chain,
     resolve_targets,
@@ -35,6 +36,7 @@ class ModelNames:
         discovery: Discovery,
         env: Mapping[str, str],
     ) -> None:
+        self._lists = discovery.lists
         self._config = config
         self._provider_configs = provider_configs
         self._discovery = discovery
@@ -63,6 +65,10 @@ class ModelNames:
         """Return every address that `name` means, in the order in which they are tried."""
         return resolve_chain(name, self._facts())
 
+    def is_known(self, name: str) -> bool:
+        """Return whether a list or the configuration has `name`, as the lists are now."""
+        return is_known(name, self._facts())
+
     def check_key(self, address: str) -> None:
         """Raise `UnknownModel` if the key of the provider is not set."""
         check_key(address, self._facts())
@@ -82,6 +88,8 @@ class ModelNames:
 
     def is_direct(self, name: str) -> bool:
         """Return whether `name` names its provider, so that no list of models is needed."""
+        if not name.strip():
+            name = "default"
         if name in self._config.map:
             values = addresses_of(self._config.map[name])
             return all(value.partition("/")[0] in self._provider_configs for value in values)
@@ -92,7 +100,7 @@ class ModelNames:
         """Return the Ollama servers in use: configured, discovered, or named in the map."""
         used = self._used()
         # A server that has only embedding models is not the default, but serves those.
-        used |= self._discovery.names.keys()
+        used |= self._lists.names.keys()
         return [
             name for name, at in self._provider_configs.items() if at.api == OLLAMA and name in used
         ]
@@ -103,7 +111,7 @@ class ModelNames:
         return [
             name
             for name in self._provider_configs
-            if name in used and not self._missing_keys[name] and self._discovery.has_list(name)
+            if name in used and not self._missing_keys[name] and self._lists.has_list(name)
         ]
 
     def _used(self) -> set[str]:
@@ -116,7 +124,7 @@ class ModelNames:
 
     def local_providers(self) -> list[str]:
         """Return those of them that run on servers of the user, whose names need no provider."""
-        return [name for name in self.list_providers() if self._discovery.asks_engine(name)]
+        return [name for name in self.list_providers() if self._lists.asks_engine(name)]
 
     def node_models(self) -> Iterator[tuple[str, str]]:
         """Yield the model of every node provider: its short name and its address."""
@@ -132,13 +140,13 @@ class ModelNames:
 
     def _facts(self) -> ModelFacts:
         """Return what is known about names at this moment."""
-        config, names, found = self._config, self._discovery.names, self._discovery.found
+        config, names, found = self._config, self._lists.names, self._discovery.found
         ollamas = self.ollama_providers()
         with_lists = {
             name for name, at in self._provider_configs.items() if at.api in {OLLAMA, NODE, DEMO}
         }
         with_lists |= {
-            name for name in self.list_providers() if self._discovery.engine(name).last.models
+            name for name in self.list_providers() if self._lists.engine(name).last.models
         }
         return ModelFacts(
             table=config.map,
@@ -160,11 +168,11 @@ class ModelNames:
         """Yield every listed name with its address; a later pair replaces an earlier one."""
         yield from ((DEMO_ADDRESS.partition("/")[2], DEMO_ADDRESS), (DEMO, DEMO_ADDRESS))
         for provider in reversed(self.ollama_providers()):
-            for model in self._discovery.names.get(provider, []):
+            for model in self._lists.names.get(provider, []):
                 if not self.is_direct(model):
                     yield model, f"{provider}/{model}"
         for provider in reversed(self.local_providers()):
-            for model in self._discovery.engine(provider).last.models:
+            for model in self._lists.engine(provider).last.models:
                 if model and not self.is_direct(model):
                     yield from ((model, f"{provider}/{model}"), (f"{provider}/{model}",) * 2)
         for name, address in self.node_models():

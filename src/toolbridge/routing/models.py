@@ -2,8 +2,8 @@
 
 `ModelRoutes` answers three questions for the gateway, the SDK and the commands: where a request
 for a name goes (`route`), which models can be used (`listed`), and what is wrong with the
-configured names (`problems`). Names are resolved in `model_names.py`, the providers' own lists and
-the default model come from `discovery.py`.
+configured names (`problems`). Names are resolved in `model_names.py`, the providers' own lists come
+from `model_lists.py` and the default model from `discovery.py`.
 """
 
 import asyncio
@@ -25,7 +25,8 @@ from toolbridge.routing.capabilities import (
     shown_window,
     target_of,
 )
-from toolbridge.routing.discovery import LIST_WAIT, Discovery
+from toolbridge.routing.discovery import Discovery
+from toolbridge.routing.model_lists import LIST_WAIT, ModelLists
 from toolbridge.routing.model_names import ModelNames
 from toolbridge.routing.nodes import NODE, model_of, short_name
 from toolbridge.routing.providers import OLLAMA, config_for, find_providers, is_vendor_host
@@ -67,10 +68,13 @@ class ModelRoutes:
         self._env = env
         self.provider_configs = find_providers(config, env)
         """Every provider: the configured ones, then the built-in ones."""
-        self._discovery = Discovery(config, self.provider_configs, upstream, env)
+        self._lists = ModelLists(self.provider_configs, upstream, env)
+        self._lists.on_change = self._lists_changed
+        self._discovery = Discovery(config, self.provider_configs, self._lists)
         self._names = ModelNames(config, self.provider_configs, self._discovery, env)
-        self._chains: dict[str, tuple[float, tuple[str, ...]]] = {}
-        """Name → the time and the addresses that it means."""
+        self._has_default = "default" in config.map
+        self._chains: dict[str, tuple[float, tuple[str, ...], bool]] = {}
+        """Name → the time, the addresses that it means, and whether a later default may change them."""
         self._routes: dict[str, tuple[float, Route]] = {}
         """Address → the time and its route."""
         self._pinned: dict[str, Route] = {}
@@ -81,16 +85,25 @@ class ModelRoutes:
 
     async def discover(self) -> None:
         """Find the default model: the configured one, else the first that a provider offers."""
-        if "default" in self._config.map:
-            await self._refresh_lists("default")
+        if self._has_default:
+            if not self._names.is_direct("default"):
+                await self._lists.ask_all(self._listing_providers())
             self._discovery.use_configured(self._names.configured_default())
         elif await self._discovery.discover():
             self._forget_routes()
 
     async def _rediscover(self) -> None:
         """Search again at intervals while only the demo model can answer."""
-        if "default" not in self._config.map and await self._discovery.rediscover():
+        if not self._has_default and await self._discovery.rediscover():
             self._forget_routes()
+
+    def close(self) -> None:
+        """End all questions to providers."""
+        self._lists.close()
+
+    def _lists_changed(self) -> None:
+        self._forget_routes()
+        self._discovery.search_soon()
 
     def _forget_routes(self) -> None:
         self._chains.clear()
@@ -124,10 +137,9 @@ class ModelRoutes:
         """Return the addresses that `name` means, in the order in which they are tried."""
         if (pinned := self._pinned_chains.get(name)) is not None:
             return pinned
-        if "default" not in self._config.map:
-            await self._rediscover()
         kept = self._chains.get(name)
-        if kept is not None and asyncio.get_running_loop().time() - kept[0] < ROUTES_KEPT:
+        recent = kept is not None and asyncio.get_running_loop().time() - kept[0] < ROUTES_KEPT
+        if kept is not None and recent and not (kept[2] and self._discovery.is_provisional):
             return kept[1]
         check_model_name(name)
         return await self._chain(name, (name,), lambda: self._names.resolve_chain(name))
@@ -140,18 +152,32 @@ class ModelRoutes:
     async def _chain(
         self, key: str, names: Sequence[str], resolve: Callable[[], tuple[str, ...]]
     ) -> tuple[str, ...]:
-        await self._rediscover()
+        listed = [name for name in names if not self._names.is_direct(name)]
+        if listed:
+            await self._rediscover()
         now = asyncio.get_running_loop().time()
         kept = self._chains.get(key)
         if kept is not None and now - kept[0] < ROUTES_KEPT:
             return kept[1]
-        for name in names:
-            await self._refresh_lists(name)
-        chain = resolve()
+        if listed:
+            known = kept is not None or all(map(self._names.is_known, listed))
+            await self._lists.ask_all(self._listing_providers(), new_only=known)
+        chain = await self._resolved(resolve)
         if len(self._chains) > _MAX_ROUTES:
             self._chains.clear()
-        self._chains[key] = (now, chain)
+        self._chains[key] = (now, chain, bool(listed) and not self._has_default)
         return chain
+
+    async def _resolved(self, resolve: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+        """Resolve a name; an unknown one waits for the lists that are asked for at this moment."""
+        try:
+            return resolve()
+        except UnknownModel:
+            searched = await self._discovery.end_search()
+            if not await self._lists.settle() and not searched:
+                raise
+        await self._rediscover()
+        return resolve()
 
     async def route_at(self, address: str) -> Route:
         """Return the route of an address; raise `UnknownModel` if it cannot be used."""
@@ -226,23 +252,25 @@ class ModelRoutes:
         """Return what the provider reports about a model; nothing for one that is not asked."""
         if self.provider_configs[provider].api == OLLAMA:
             return await self._shown(provider, model)
-        if not self._discovery.asks_engine(provider):
+        if not self._lists.asks_engine(provider):
             return self._last_report(provider, model)
-        server = self._discovery.engine(provider)
+        server = self._lists.engine(provider)
+        if server.last.answered or server.silence.lasts:
+            self._lists.renew(provider)
         found = await server.find(model)
         return of_engine(found, server.last.engine)
 
     def _last_report(self, provider: str, model: str) -> LiveModel:
         """Return what the provider last reported about a model, without a request to it."""
         known = provider in self.provider_configs
-        if not known or not self._discovery.has_list(provider):
+        if not known or not self._lists.has_list(provider):
             return LiveModel()
-        last = self._discovery.engine(provider).last
+        last = self._lists.engine(provider).last
         return of_engine(last.find(model), last.engine)
 
     async def _shown(self, provider: str, model: str) -> LiveModel:
         try:
-            return of_ollama(await self._discovery.catalog(provider).show(model))
+            return of_ollama(await self._lists.catalog(provider).show(model))
         except UnknownModel:
             raise UnknownModel(
                 f"{provider} has no model {model!r}. Fetch it with `ollama pull {model}`, or list "
@@ -252,16 +280,13 @@ class ModelRoutes:
         except ToolbridgeError:
             return LiveModel()  # the request itself will fail with the reason
 
-    async def _refresh_lists(self, name: str) -> None:
-        """Fetch the lists of all the user's servers at once, if `name` may be in one of them."""
-        if not self._names.is_direct(name):
-            local = [self._discovery.engine(at).report() for at in self._names.local_providers()]
-            ollama = map(self._discovery.refresh, self._names.ollama_providers())
-            await asyncio.gather(*ollama, *local)
+    def _listing_providers(self) -> list[str]:
+        """Return the servers of the user, whose models can be named without the provider."""
+        return [*self._names.ollama_providers(), *self._names.local_providers()]
 
     async def problems(self) -> list[str]:
         """Return what is wrong with the models that the map names, one line each."""
-        await asyncio.gather(*map(self._discovery.refresh, self._names.ollama_providers()))
+        await self._lists.ask_all(self._names.ollama_providers())
         found: list[str] = []
         for name in self._config.map:
             try:
@@ -302,7 +327,7 @@ class ModelRoutes:
 
     def _missing_model(self, provider: str, model: str) -> str:
         """Return why an Ollama server cannot serve `model`; empty if it can."""
-        if (names := self._discovery.names.get(provider)) is None:
+        if (names := self._lists.names.get(provider)) is None:
             url = self.provider_configs[provider].url
             return f"{provider} does not answer at {url}; start it with `ollama serve`"
         if {model, f"{model}:latest"} & set(names):
@@ -312,7 +337,9 @@ class ModelRoutes:
     async def listed(self, kind: str = CHAT) -> list[ListedModel]:
         """Return the models of a kind: the names in the map first, then each provider's own."""
         await self._rediscover()
-        offered, served = await asyncio.gather(self._offered(), self._served())
+        ollamas, others = self._names.ollama_providers(), self._names.list_providers()
+        await self._lists.settle((*ollamas, *others), wait=LIST_WAIT)
+        offered, served = await self._offered(ollamas), self._served(others)
         found: dict[str, ListedModel] = {}
         for name in self._config.map:
             if name != "default" and "*" not in name:
@@ -330,11 +357,9 @@ class ModelRoutes:
             found.setdefault(model.id, model)
         return [model for model in found.values() if model.kind == kind]
 
-    async def _offered(self) -> list[ListedModel]:
-        """Return the models of every Ollama server in use; all are asked at once."""
-        providers = self._names.ollama_providers()
-        await asyncio.gather(*map(self._discovery.refresh, providers))
-        lists = await asyncio.gather(*map(self._discovery.offered, providers))
+    async def _offered(self, providers: Sequence[str]) -> list[ListedModel]:
+        """Return the models of Ollama servers; all are asked for the details at once."""
+        lists = await asyncio.gather(*map(self._lists.offered, providers))
         found: list[ListedModel] = []
         for provider, models in zip(providers, lists, strict=True):
             for model in models:
@@ -344,13 +369,11 @@ class ModelRoutes:
                 found.append(msgspec.structs.replace(entry, kind=kind))
         return found
 
-    async def _served(self) -> list[ListedModel]:
-        """Return the models of every other provider in use; all are asked at once."""
-        names = self._names.list_providers()
-        asked = (self._discovery.engine(name).report(LIST_WAIT) for name in names)
-        reports = await asyncio.gather(*asked)
+    def _served(self, providers: Sequence[str]) -> list[ListedModel]:
+        """Return the models that other providers have listed."""
         found: list[ListedModel] = []
-        for provider, report in zip(names, reports, strict=True):
+        for provider in providers:
+            report = self._lists.engine(provider).last
             models = dict(report.models)
             if not models and is_vendor_host(self.provider_configs[provider]):
                 from toolbridge.policy.model_table import known_names

@@ -328,6 +328,7 @@ class Router:
 
     async def close(self) -> None:
         """Close the connections to nodes; the owner of `upstream` closes that."""
+        self.model_routes.close()
         await self.tool_modes.close()
         await self.sources.close()
 

@@ -26,15 +26,12 @@ from toolbridge.upstream.engine_facts import (
     read_tgi,
 )
 from toolbridge.upstream.http import Upstream
+from toolbridge.upstream.silence import Silence
 
 LIMIT = 1.0
 """Seconds for all questions to one server together."""
 KEPT = 300.0
 """Seconds for which a report is cached."""
-SILENCE_KEPT = 30.0
-"""Seconds for which a server that did not answer in time is not asked again."""
-SLOW = 0.2
-"""Seconds. A refused connection takes less, so that such a server can be asked again at once."""
 MAX_BODY = 8 * 1024 * 1024
 """OpenRouter's list of models has about a megabyte."""
 _MOST_MODELS = 64
@@ -84,28 +81,37 @@ class EngineCatalog:
         self._of_models: dict[str, EngineModel] = {}
         """The models of a llama.cpp router, by name."""
         self._asking = asyncio.Lock()
+        self.silence = Silence()
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the last report counts, or the server is silent and not to be asked yet."""
+        now = asyncio.get_running_loop().time()
+        return self._report is not None and now < self._report[0]
 
     @property
     def last(self) -> EngineReport:
         """The last report, without a request; an empty one before the first."""
         return self._report[1] if self._report else EngineReport()
 
-    async def report(self, limit: float = LIMIT) -> EngineReport:
-        """Return what the server reports; an empty report if it does not answer."""
+    async def report(self, limit: float = 0.0) -> EngineReport:
+        """Return what the server reports within `limit` or `LIMIT`; else an empty report."""
         async with self._asking:
             clock = asyncio.get_running_loop().time
             now = clock()
             if self._report is not None and now < self._report[0]:
                 return self._report[1]
-            found = await self._ask_all(limit)
-            kept = KEPT if found.answered else SILENCE_KEPT if clock() - now > SLOW else 0.0
-            self._report = (clock() + kept, found)
+            found = await self._ask_all(limit or LIMIT)
+            end = clock()
+            self.silence.note(end, answered=found.answered, took=end - now)
+            self._report = (end + KEPT if found.answered else self.silence.until, found)
             self._of_models.clear()
             return found
 
     async def find(self, model: str) -> EngineModel:
-        """Return what the server reports about one model."""
-        report = await self.report()
+        """Return what the server reports about one model; an old report counts until the next one."""
+        old = self.last.answered or self.silence.lasts
+        report = self.last if old else await self.report()
         if report.engine != "llama.cpp" or len(report.models) <= 1:
             return report.find(model)
         # llama.cpp server, router mode: `GET /props?model=NAME`.
