@@ -27,10 +27,17 @@ class Authority:
         self.file = self.folder / "root.pem"
         self.file.write_bytes(_pem(self._root))
 
-    def issue(self, name: str = "server", *, password: bytes = b"") -> tuple[Path, Path, int]:
+    def issue(
+        self,
+        name: str = "server",
+        *,
+        password: bytes = b"",
+        host: str = "localhost",
+        age: dt.timedelta = DAY,
+    ) -> tuple[Path, Path, int]:
         """Write a chain and its key; return both files and the serial number."""
         key = ec.generate_private_key(ec.SECP256R1())
-        leaf = _sign(name, key, "middle", self._key)
+        leaf = _sign(name, key, "middle", self._key, host=host, age=age)
         chain, secret = self.folder / f"{name}.pem", self.folder / f"{name}.key"
         chain.write_bytes(_pem(leaf) + _pem(self._middle))
         hidden = serialization.BestAvailableEncryption(password) if password else None
@@ -52,16 +59,19 @@ def _name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _sign(name, key, issuer, issuer_key, *, ca: int | None = None) -> x509.Certificate:
-    now = dt.datetime.now(dt.UTC)
+def _sign(
+    name, key, issuer, issuer_key, *, ca: int | None = None, host="localhost", age=DAY
+) -> x509.Certificate:
+    """Return a certificate that begins `age` ago and is valid for two days."""
+    begin = dt.datetime.now(dt.UTC) - age
     built = (
         x509.CertificateBuilder()
         .subject_name(_name(name))
         .issuer_name(_name(issuer))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - DAY)
-        .not_valid_after(now + DAY)
+        .not_valid_before(begin)
+        .not_valid_after(begin + 2 * DAY)
         .add_extension(x509.BasicConstraints(ca=ca is not None, path_length=ca), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(
@@ -78,6 +88,8 @@ def _sign(name, key, issuer, issuer_key, *, ca: int | None = None) -> x509.Certi
         )
     )  # fmt: skip
     if ca is None:
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        names: list[x509.GeneralName] = [x509.DNSName(host)]
+        if host == "localhost":
+            names.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
         built = built.add_extension(x509.SubjectAlternativeName(names), critical=False)
     return built.sign(issuer_key, hashes.SHA256())

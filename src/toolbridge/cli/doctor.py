@@ -29,7 +29,9 @@ from toolbridge.routing.providers import missing_key
 from toolbridge.server.auth import Guard
 from toolbridge.server.created_keys import created_keys
 from toolbridge.server.tls import TlsContext
+from toolbridge.upstream.connect_errors import GENERAL_ADVICE
 from toolbridge.upstream.http import Upstream
+from toolbridge.upstream.trusted_certificates import trust_faults
 
 _LISTS = {
     "anthropic": "/v1/models",
@@ -92,6 +94,8 @@ def examine(args: argparse.Namespace) -> Iterator[Finding]:
     yield _port(config)
     if config.tls.cert:
         yield _tls(config)
+    for fault in trust_faults(os.environ):
+        yield Finding(False, fault, "correct the variable, or unset it")
     yield from (Finding(*found) for found in asyncio.run(check_stores(config)))
     tools = asyncio.run(check_server_tools(config.server_tools, os.environ))
     yield from (Finding(*found) for found in tools)
@@ -217,14 +221,17 @@ async def _provider(
         )
         await incoming.release()
     except ToolbridgeError as error:
-        why = str(error).partition(". ")[0]
-        return Finding(bad, why, f"start it, or correct `url` under [providers.{name}]")
+        why, _, to_do = str(error).partition(". ")
+        if to_do in {"", GENERAL_ADVICE}:
+            to_do = f"start it, or correct `url` under [providers.{name}]"
+        return Finding(bad, why, to_do)
     if provider_config.key == CALLER:
         where = provider_config.url.partition("?")[0]
         return Finding(True, f"{name} answers at {where}; each caller's own login is forwarded")
     if incoming.status in {401, 403}:
         to_do = f"check {key_variable(provider_config.key) or 'its `key`'}"
-        return Finding(bad, f"{name} rejects the key ({incoming.status})", to_do)
+        through = f" (through {incoming.proxy})" if incoming.proxy else ""
+        return Finding(bad, f"{name} rejects the key ({incoming.status}){through}", to_do)
     return Finding(True, f"{name} answers at {provider_config.url.partition('?')[0]}")
 
 

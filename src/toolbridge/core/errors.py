@@ -37,6 +37,7 @@ Before the first byte of a response, an error is an HTTP status with the error b
 API; after it, the error is the last event of the stream. Both are encoded from a `Problem`.
 """
 
+import re
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -279,8 +280,15 @@ def name_provider(problem: Problem, provider: str) -> Problem:
     """Return `problem` with the name of its provider, also in the text."""
     if problem.provider:
         return problem
-    text = problem.text if provider in problem.text else f"{provider}: {problem.text}"
+    text = problem.text
+    if not mentions(text, provider):
+        text = f"{provider}: {text}"
     return replace(problem, provider=provider, text=text)
+
+
+def mentions(text: str, provider: str) -> bool:
+    """Return whether `text` contains the provider's name as a separate word."""
+    return re.search(rf"(?<![\w-]){re.escape(provider)}(?![\w-])", text) is not None
 
 
 def status_of(problem: Problem) -> int:

@@ -8,16 +8,16 @@ when the caller reads, so a slow client slows its provider down. Connections are
 
 import os
 import time
-from collections.abc import Awaitable, Mapping, Sequence
-from errno import ECONNREFUSED
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from toolbridge.core.errors import BrokenWire, TimedOut, ToolbridgeError, Truncated, Unreachable
+from toolbridge.core.errors import BrokenWire, TimedOut, ToolbridgeError, Truncated
 from toolbridge.core.messages import Problem
 from toolbridge.core.stage import Stage
+from toolbridge.upstream.connect_errors import AskedServer, origin, reason
 from toolbridge.upstream.http_connection import PushSink, WireResponse
 from toolbridge.upstream.http_pool import (
     ConnectFailed,
@@ -26,12 +26,12 @@ from toolbridge.upstream.http_pool import (
     request_head,
 )
 from toolbridge.upstream.masking import KeyMask, secrets_of
-from toolbridge.upstream.wire_faults import CLOSED, ConnectionClosed, InvalidResponse
+from toolbridge.upstream.wire_faults import CLOSED, ConnectionClosed, InvalidResponse, ProxyFailed
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractResolver
 
-    from toolbridge.upstream.http_proxy import ProxySession
+    from toolbridge.upstream.http_proxy import Proxy, ProxySession
 
 MAX_WHOLE = 64 * 1024 * 1024
 SUSPICION = 5.0
@@ -84,6 +84,8 @@ class Incoming:
         self._released = False
         self.observer: ByteObserver | None = None
         """Gets the bytes that `read` returns."""
+        self.proxy = ""
+        """The proxy through which the response came, for errors; empty for none."""
 
     @property
     def headers(self) -> CIMultiDict[str] | CIMultiDictProxy[str]:
@@ -164,7 +166,7 @@ class Incoming:
         if isinstance(error, InvalidResponse):
             what = f"did not continue its answer with valid HTTP ({error})"
         else:
-            why = _reason(error)
+            why = reason(error)
             known = "" if why == CLOSED else f" ({why})"
             what = f"closed the connection in the middle of its answer{known}"
         return Truncated(f"{self._provider} {what}", provider=self._provider)
@@ -258,46 +260,29 @@ class Upstream:
 
         The keys in `headers` are masked in that response and in every error.
         """
-        headers = headers or {}
-        secrets = secrets_of(headers)
-        try:
-            response = await self._sending(method, url, body, headers, waits)
-        except ConnectTimedOut:
-            text = f"{provider} at {_origin(url)} accepted no connection within {waits[0]:g} s."
-            raise Unreachable(
-                f"{text} {_ADVICE.get(provider, _DOCTOR)}", provider=provider
-            ) from None
-        except TimeoutError:
-            raise TimedOut(
-                f"{provider} at {_origin(url)} did not answer within {waits[1]:g} s; raise "
-                "`idle_timeout` of the provider if the model needs longer",
-                provider=provider,
-            ) from None
-        except InvalidResponse as error:
-            reason = KeyMask(secrets).text(str(error))
-            why = f"{provider} at {_origin(url)} did not answer with valid HTTP ({reason})"
-            raise BrokenWire(f"{why}; check its `url`", provider=provider) from None
-        except (ConnectionClosed, ConnectFailed, OSError, ValueError) as error:
-            if isinstance(error, ConnectionClosed | OSError):
-                self._disconnects[_origin(url)] = time.monotonic()
-            raise _unreachable(provider, url, error, KeyMask(secrets)) from None
-        return Incoming(response, provider, waits[1], secrets)
-
-    def _sending(
-        self,
-        method: str,
-        url: str,
-        body: bytes | None,
-        headers: Mapping[str, str],
-        waits: tuple[float, float],
-    ) -> Awaitable[HttpResponse]:
-        """Return what sends the request and waits for the head of its response."""
         if self._pool is None:
             raise RuntimeError("the upstream is not open; use it as a context manager")
-        if self._proxies is not None and (proxy := self._proxies.proxy_of(url)):
-            return self._proxies.ask(method, url, body, headers, waits, proxy)
-        head = request_head(method, url, headers)
-        return self._pool.ask(head, body, waits, reuse=self._may_reuse(url))
+        headers = headers or {}
+        secrets = secrets_of(headers)
+        proxy: Proxy | None = None
+        response: HttpResponse
+        try:
+            head = request_head(method, url, headers)
+            if self._proxies is not None and (proxy := self._proxies.proxy_of(url)) is not None:
+                response = await self._proxies.ask(method, url, body, headers, waits, proxy)
+            else:
+                response = await self._pool.ask(head, body, waits, reuse=self._may_reuse(url))
+        except _UNANSWERED as error:
+            if isinstance(error, ConnectionClosed | OSError) and not isinstance(
+                error, TimeoutError
+            ):
+                self._disconnects[origin(url)] = time.monotonic()
+            server = AskedServer(provider, url, proxy)
+            raise _unanswered(server, error, waits, KeyMask(secrets)) from None
+        incoming = Incoming(response, provider, waits[1], secrets)
+        if proxy is not None:
+            incoming.proxy = proxy.shown
+        return incoming
 
     def _may_reuse(self, url: str) -> bool:
         """Return whether to use an idle connection; not if one of them was just found closed.
@@ -305,58 +290,34 @@ class Upstream:
         A server that restarts or closes idle connections leaves closed ones in the pool, and a retry
         would use the next of them.
         """
-        since = self._disconnects.get(_origin(url)) if self._disconnects else None
+        since = self._disconnects.get(origin(url)) if self._disconnects else None
         if since is None:
             return True
         if time.monotonic() - since < SUSPICION:
             return False
-        del self._disconnects[_origin(url)]
+        del self._disconnects[origin(url)]
         return True
 
 
-_DOCTOR = "Check that it runs and that its `url` is right; run `toolbridge doctor` to check every provider."
-GATEWAY = "the gateway"
-"""The name of a gateway in errors, for its own clients."""
-_ADVICE = {
-    "ollama": "Start it with `ollama serve`, or set `OLLAMA_HOST`.",
-    GATEWAY: "Start it with `toolbridge serve`, or correct its address.",
-}
+_UNANSWERED = (
+    ConnectTimedOut, ConnectFailed, ConnectionClosed, InvalidResponse, ProxyFailed, OSError,
+    ValueError,
+)  # fmt: skip
 
 
-def _unreachable(provider: str, url: str, error: BaseException, mask: KeyMask) -> Unreachable:
-    """Return the error for a provider that cannot be connected to, with the next step.
-
-    A refused connection, a missing route and an unknown host stay until the user changes something,
-    so the error is permanent and clients do not retry: Claude Code would repeat a plain 502 for
-    three minutes without a message. A server that closed the connection may be back at once.
-    """
-    local = provider == "ollama"
-    where = f"{'Ollama' if local else provider} at {_origin(url)}"
-    if local:
-        where = where.replace("http://", "")
-    if isinstance(error, ConnectFailed) and error.os_error.errno == ECONNREFUSED:
-        what = f"{where} refused the connection."
-    else:
-        what = f"{where} cannot be reached ({mask.text(_reason(error))})."
-    return Unreachable(
-        f"{what} {_ADVICE.get(provider, _DOCTOR)}",
-        provider=provider,
-        permanent=isinstance(error, ConnectFailed),
-    )
-
-
-def _origin(url: str) -> str:
-    """Return the part of `url` that may be shown: no path, no query, no password."""
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
-
-
-def _reason(error: BaseException) -> str:
-    cause = error.os_error if isinstance(error, ConnectFailed) else error
-    if not isinstance(cause, OSError):
-        return str(cause) or type(cause).__name__
-    number = cause.errno or 0
-    # `strerror` knows the system's numbers; those of a resolver are negative.
-    if number > 0 and type(cause).__module__ == "builtins":
-        return os.strerror(number)
-    return cause.strerror or str(cause) or type(cause).__name__
+def _unanswered(
+    server: AskedServer, error: Exception, waits: tuple[float, float], mask: KeyMask
+) -> ToolbridgeError:
+    """Return the error of a request without a response, with the next step."""
+    if isinstance(error, ConnectTimedOut):
+        return server.timed_out(error, waits[0])
+    if isinstance(error, TimeoutError):
+        return TimedOut(
+            f"{server} did not answer within {waits[1]:g} s; raise `idle_timeout` of the provider "
+            "if the model needs longer",
+            provider=server.provider,
+        )
+    if isinstance(error, InvalidResponse):
+        what = f"{server} did not answer with valid HTTP ({mask.text(str(error))})"
+        return BrokenWire(f"{what}; check {server.setting}", provider=server.provider)
+    return server.unreachable(error, mask)

@@ -39,7 +39,11 @@ class ConnectFailed(Exception):
 
 
 class ConnectTimedOut(Exception):
-    """No connection was accepted in time."""
+    """No connection was opened in time; with `accepted`, only TLS was missing."""
+
+    def __init__(self, *, accepted: bool = False) -> None:
+        super().__init__()
+        self.accepted = accepted
 
 
 class ServerOrigin(msgspec.Struct, frozen=True):
@@ -105,18 +109,22 @@ class ConnectionPool:
             else:
                 connection.drop()
 
+        one: socket.socket | None = None
         try:
             async with asyncio.timeout(wait):
-                return await self._connected(origin, on_free)
+                one = await open_first(await self._addresses(origin))
+                return await self._connected(one, origin, on_free)
         except TimeoutError:
-            raise ConnectTimedOut from None
+            raise ConnectTimedOut(accepted=one is not None) from None
         except OSError as error:
             raise ConnectFailed(error) from None
 
     async def _connected(
-        self, origin: ServerOrigin, on_free: Callable[[ProviderConnection], None]
+        self,
+        one: socket.socket,
+        origin: ServerOrigin,
+        on_free: Callable[[ProviderConnection], None],
     ) -> ProviderConnection:
-        one = await open_first(await self._addresses(origin))
         tls = self._tls_context() if origin.scheme == "https" else None
         try:
             _, connection = await self._loop.create_connection(

@@ -10,3 +10,12 @@ class ConnectionClosed(Exception):
 
 class InvalidResponse(Exception):
     """The server's bytes are not an HTTP response."""
+
+
+class ProxyFailed(Exception):
+    """A proxy opened no connection to the server; the text names the proxy, without its password."""
+
+    def __init__(self, text: str, to_do: str, *, permanent: bool) -> None:
+        super().__init__(text)
+        self.to_do = to_do
+        self.permanent = permanent

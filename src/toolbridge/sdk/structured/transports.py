@@ -19,7 +19,8 @@ from toolbridge.sdk.structured.errors import broken, failure_of, lost, refusal_o
 from toolbridge.sdk.structured.fold import ReceivedEvent
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.tools.registry import ToolOutcome
-from toolbridge.upstream.http import GATEWAY, Incoming, Upstream
+from toolbridge.upstream.connect_errors import GATEWAY
+from toolbridge.upstream.http import Incoming, Upstream
 from toolbridge.wire.sse import SseReader
 
 IDLE = 45.0
