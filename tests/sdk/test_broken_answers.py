@@ -75,7 +75,7 @@ async def test_a_failure_before_the_first_word_names_its_provider():
     async with client_of("openai_chat", empty) as client:
         problem = (await client.complete("there/m", "hi")).problem
     assert problem.provider == "there"
-    assert problem.text.startswith("there: ")
+    assert problem.text == "there answered with status 200 and an empty body; check its `url`"
 
 
 @every_row(

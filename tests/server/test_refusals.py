@@ -8,6 +8,7 @@ import pytest
 from tests.peers import bridged, gateway, model_server
 
 from toolbridge.config import Config, ProviderConfig
+from toolbridge.wire.ndjson import MAX_LINE
 
 ASK = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
 PAGE = "<!doctype html><html><script>x < y</script><h1>Not here</h1></html>"
@@ -38,8 +39,11 @@ async def ask(url: str, *, stream: bool = False, headers: dict[str, str] | None 
     ("chat", "status", "words"),
     [
         (says(302, "<a>", location="http://127.0.0.1:9/login"), 500, "redirects to http://127.0.0"),
-        (says(204), 502, "status 204"),
-        (says(999, "{}"), 502, "status 999"),
+        (says(204), 502, "ollama answered with status 204 and an empty body; check its `url`"),
+        (says(200), 502, "ollama answered with status 200 and an empty body; check its `url`"),
+        (says(205, "\n"), 502, "ollama answered with status 205 and an empty body; check"),
+        (says(304), 502, "ollama answered with status 304 and an empty body; check its `url`"),
+        (says(999, "<b>no</b>"), 502, "ollama answered with status 999: no; check its `url`"),
         (says(404, PAGE, "text/html"), 500, "check its `url`"),
         (says(500, PAGE, "text/html"), 500, "ollama answered 500 with a web page: Not here"),
         (says(503, PAGE, "text/html"), 529, "Not here"),
@@ -47,7 +51,20 @@ async def ask(url: str, *, stream: bool = False, headers: dict[str, str] | None 
         (says(500, '{"error": "' + "x" * 2_000_000 + '"}'), 500, "xxx"),
         (says(200, "rubbish", content_encoding="br"), 502, "did not answer with valid HTTP"),
     ],
-    ids=["redirect", "204", "999", "404 page", "500 page", "503 page", "400", "2 MB", "brotli"],
+    ids=[
+        "redirect",
+        "204",
+        "200",
+        "205",
+        "304",
+        "999",
+        "404 page",
+        "500 page",
+        "503 page",
+        "400",
+        "2 MB",
+        "brotli",
+    ],
 )
 async def test_what_is_no_answer_is_an_error_that_names_the_place(chat, status, words, stream):
     async with bridged(chat, place={"retries": 0}) as (url, *_):
@@ -108,7 +125,7 @@ async def test_tls_to_a_plain_port_is_given_up_after_the_time_for_connecting():
             began = time.monotonic()
             answer, error = await ask(front)
     assert answer.status == 502
-    assert "no connection within 0.3 s" in error["message"]
+    assert "accepted the connection, but did not answer with TLS within 0.3 s" in error["message"]
     assert time.monotonic() - began < 20
 
 
@@ -134,4 +151,52 @@ async def test_json_that_is_no_answer_is_called_that(api):
         config = Config(log="off", map={"default": "x/m"}, providers={"x": provider})
         async with gateway(config) as (url, _):
             answer, error = await ask(url)
-    assert (answer.status, error["message"]) == (502, "the upstream sent JSON that is no answer")
+    text = error["message"].removeprefix("x: ")
+    assert (answer.status, text) == (502, "the upstream sent JSON that is no answer")
+
+
+LINE = '{"model":"m","message":{"role":"assistant","content":"hi"},"done":false}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (LINE, "o: the upstream closed the stream before a line with `done: true`"),
+        (LINE + "{" + "x" * MAX_LINE, "o: "),
+    ],
+    ids=["cut", "long line"],
+)
+async def test_a_failure_in_the_middle_names_the_provider(text, words):
+    """The name is one that is also a part of the words."""
+    async with model_server(says(200, text, "application/x-ndjson")) as place:
+        provider = ProviderConfig(api="ollama", url=place.url, retries=0)
+        config = Config(log="off", map={"default": "o/m"}, providers={"o": provider})
+        async with gateway(config) as (url, _):
+            _, error = await ask(url)
+    assert error["message"].startswith(words)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("passthrough", [True, False])
+async def test_an_empty_body_is_called_that(passthrough, stream):
+    async with model_server(says(200, "", "text/event-stream")) as place:
+        provider = ProviderConfig(
+            api="anthropic", url=place.url, retries=0, passthrough=passthrough
+        )
+        config = Config(log="off", map={"default": "x/m"}, providers={"x": provider})
+        async with gateway(config) as (url, _):
+            answer, error = await ask(url, stream=stream)
+    assert answer.status == 502
+    assert error["message"] == "x answered with status 200 and an empty body; check its `url`"
+
+
+async def test_a_rejection_without_json_names_the_proxy(monkeypatch):
+    """A proxy may have answered itself; nothing in its response shows it."""
+    async with model_server(says(403, "denied", "text/plain")) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        provider = ProviderConfig(api="anthropic", url="http://provider.example", retries=0)
+        config = Config(log="off", map={"default": "x/m"}, providers={"x": provider})
+        async with gateway(config) as (url, _):
+            _, error = await ask(url)
+    through = f"denied (through the proxy {proxy.url} in `http_proxy`, which may have answered"
+    assert through in error["message"]

@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from toolbridge.core import events as ev
-from toolbridge.core.errors import TimedOut, ToolbridgeError, Truncated, error_of
+from toolbridge.core.errors import TimedOut, ToolbridgeError, Truncated, error_of, name_provider
 from toolbridge.core.fold import Fold, collect, without_cut_calls
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Message, Problem
@@ -35,6 +35,8 @@ Pause: TypeAlias = Callable[[float], Awaitable[None]]
 BatchSink: TypeAlias = Callable[[Batch], bool]
 """Sends events to the client; returns False if the client is slow, after which its reader waits."""
 _ENDS = frozenset({ev.Finished, ev.Failed})
+_UNNAMED = frozenset({"truncated", "broken_wire"})
+"""Failures that a decoder finds; the others are reported by the provider, in its own words."""
 _PRELUDE = (ev.Started, ev.UsageReported, ev.LogprobsReported, ev.Lost)
 
 
@@ -212,6 +214,7 @@ class AnswerAttempts:
         has_limits = config.first_byte_timeout or config.total_timeout
         limits = AttemptLimits.of(request) if has_limits else None
         attempt = _Attempt(source, request.stages(self._seed), bare=not again, limits=limits)
+        attempt.provider = request.route.provider
         self._current = attempt
         return attempt
 
@@ -296,6 +299,8 @@ class _Attempt:
         self._over = False
         self._finished = False
         """Whether the provider has sent the end of the answer; its bytes may go on."""
+        self.provider = ""
+        """The name of the provider in errors."""
         self.has_content = False
         self.sink: BatchSink | None = None
         """Takes the events after the first content, where they can be pushed."""
@@ -311,7 +316,7 @@ class _Attempt:
                     piece = await self._source.read()
                 else:
                     piece = await self._limits.read(self._source, has_content=self.has_content)
-                batch = [] if piece is None else self._stages.feed_all(piece)
+                batch = [] if piece is None else self._fed(piece)
             except ToolbridgeError as error:
                 if not self.has_content:
                     raise
@@ -350,6 +355,12 @@ class _Attempt:
         self._over = True
         return self._held + self._stages.close() or None
 
+    def _fed(self, piece: Batch) -> Batch:
+        batch = self._stages.feed_all(piece)
+        if batch and isinstance(batch[-1], ev.Failed):
+            return _name_provider(batch, self.provider)
+        return batch
+
     async def _pushed(self, sink: "BatchSink") -> Batch | None:
         """Pass events to `sink` as they arrive; return those that the reader has to pass on.
 
@@ -373,6 +384,7 @@ class _Attempt:
                     self._over = stages.done
                     return not stages.done
                 if stages.done or type(batch[-1]) in _ENDS:
+                    batch = _name_provider(batch, self.provider)
                     self._over = stages.done or isinstance(batch[-1], ev.Failed)
                     left.append(batch)
                     return False
@@ -409,6 +421,14 @@ class _Attempt:
             if not isinstance(event, _PRELUDE):
                 return True
         return False
+
+
+def _name_provider(batch: Batch, provider: str) -> Batch:
+    """Return `batch` with the provider in the text of its failure; decoders do not know the name."""
+    last = batch[-1]
+    if not isinstance(last, ev.Failed) or last.problem.kind not in _UNNAMED:
+        return batch
+    return [*batch[:-1], ev.Failed(name_provider(last.problem, provider))]
 
 
 class _EmptyAnswer(ToolbridgeError):

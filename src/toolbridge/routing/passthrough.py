@@ -25,6 +25,7 @@ from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.rejections import (
     MOST,
     check_beginning,
+    empty_body,
     is_html,
     is_page,
     rejected,
@@ -194,6 +195,8 @@ class PassthroughSource:
             return self._cut(error.problem)
         if not piece:
             self._over = True
+            if not self._begun:
+                raise empty_body(self._incoming, self._opening.route.provider)
             return self._end()
         if not self._begun:
             check_beginning(piece, self._incoming, self._opening.route.provider)

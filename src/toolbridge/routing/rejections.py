@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
-from toolbridge.core.errors import BrokenWire, ConfigError, ToolbridgeError, error_of
+from toolbridge.core.errors import BrokenWire, ConfigError, ToolbridgeError, error_of, mentions
 from toolbridge.core.json import Json, maybe_object
 from toolbridge.core.retry_after import read_wait
 from toolbridge.routing.route import Route
@@ -19,6 +19,8 @@ from toolbridge.upstream.http import Incoming
 
 MOST = 1024 * 1024
 LONGEST_TEXT = 4000
+_BEGINNING = 20_000
+"""Bytes that are read of a response without an answer, to show how it begins."""
 _PAGE = re.compile(rb"\s*<(!doctype|html|head|body|\?xml|h1|center)\b", re.IGNORECASE)
 _HIDDEN = re.compile(r"<(script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"<[^<>]*>")
@@ -26,16 +28,30 @@ _RESETS = ("anthropic-ratelimit-unified-reset", "x-ratelimit-reset")
 """Headers with the time at which a limit ends: Claude subscriptions (seconds), OpenRouter (ms)."""
 
 
-def check_status(incoming: Incoming, provider: str) -> None:
-    """Raise for a redirect, and for a status without a body."""
+async def check_status(incoming: Incoming, provider: str) -> None:
+    """Raise for a redirect, and for a status that is neither an answer nor a rejection."""
     status = incoming.status
-    if 300 <= status < 400:
-        to = incoming.headers.get("location", "an unnamed address")[:200]
+    if (200 <= status < 300 and status != 204) or 400 <= status < 600:
+        return
+    to = incoming.headers.get("location", "")[:200]
+    if to and 300 <= status < 400:
         raise ConfigError(f"{provider} redirects to {to}; set its `url` to the final address")
-    if status == 204 or not 200 <= status < 600:
-        raise BrokenWire(
-            f"{provider} answered with status {status} and no content; check its `url`"
-        )
+    # After 101 the connection is no longer one of HTTP, and its bytes have no end.
+    body = await incoming.read_some(_BEGINNING) if status >= 300 else b""
+    raise _no_answer(status, body, provider)
+
+
+def empty_body(incoming: Incoming, provider: str) -> BrokenWire:
+    """Return the error for a response that has the status of an answer and no content."""
+    return _no_answer(incoming.status, b"", provider)
+
+
+def _no_answer(status: int, body: bytes, provider: str) -> BrokenWire:
+    words = _words(body)
+    content = f": {words}" if words else " and an empty body"
+    return BrokenWire(
+        f"{provider} answered with status {status}{content}; check its `url`", provider=provider
+    )
 
 
 def is_html(incoming: Incoming) -> bool:
@@ -45,7 +61,7 @@ def is_html(incoming: Incoming) -> bool:
 
 async def web_page(incoming: Incoming, provider: str) -> ToolbridgeError:
     """Read the web page and return the error about it."""
-    return _web_page(await incoming.read_some(20_000), incoming.status, provider)
+    return _web_page(await incoming.read_some(_BEGINNING), incoming.status, provider)
 
 
 def check_beginning(piece: bytes, incoming: Incoming, provider: str) -> None:
@@ -86,8 +102,10 @@ def rejected(incoming: Incoming, body: bytes, route: Route) -> ToolbridgeError:
     if route.endpoint is not None:
         problem = route.endpoint.explain(problem, status, headers, body)
     text = problem.text[:LONGEST_TEXT]
-    if provider not in text and problem.kind != "context_overflow":
+    if problem.kind != "context_overflow" and not mentions(text, provider):
         text = f"{provider}: {text}"
+    if incoming.proxy and maybe_object(body) is None:
+        text = f"{text} (through {incoming.proxy}, which may have answered itself)"
     return error_of(msgspec.structs.replace(problem, provider=provider, text=text))
 
 
@@ -110,7 +128,7 @@ def _epoch(value: str) -> float:
 
 def _words(page: bytes) -> str:
     """Return the first visible text of a web page."""
-    text = _TAG.sub(" ", _HIDDEN.sub(" ", page[:20_000].decode("utf-8", "replace")))
+    text = _TAG.sub(" ", _HIDDEN.sub(" ", page[:_BEGINNING].decode("utf-8", "replace")))
     return " ".join(text.split())[:120]
 
 

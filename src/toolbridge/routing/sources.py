@@ -25,6 +25,7 @@ from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.rejections import (
     check_beginning,
     check_status,
+    empty_body,
     is_html,
     rejection,
     web_page,
@@ -257,7 +258,7 @@ class RequestSender:
             trace.answered(incoming.status, headers)
             incoming.observer = trace if trace.records else None
         try:
-            check_status(incoming, self.route.provider)
+            await check_status(incoming, self.route.provider)
         except ToolbridgeError:
             await incoming.release()
             raise
@@ -356,6 +357,8 @@ class HttpSource:
         if self._ended:
             return None
         self._ended = True
+        if self._begun is not None and not self._begun.strip():
+            raise empty_body(incoming, self._opening.route.provider)
         return self._decoder.close() or None
 
     async def push(self, sink: PushSink) -> bool:
