@@ -184,6 +184,7 @@ class Reply:
 
     def __init__(self, status, headers):
         self.status = status
+        self.proxy = ""
         self.headers = headers
 
 
