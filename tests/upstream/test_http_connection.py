@@ -501,6 +501,44 @@ async def test_tls_checks_the_chain_and_the_name(tmp_path, monkeypatch):
             await ask(upstream, url.replace("localhost", "127.0.0.2"))
 
 
+async def test_a_handshake_that_nobody_waits_for_serves_the_next_request(tmp_path, monkeypatch):
+    authority = Authority(tmp_path)
+    chain, key, _ = authority.issue()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(chain, key)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    faults, connected, release = [], asyncio.Event(), asyncio.Event()
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+    provider = Provider(sized(BODY))
+
+    async def pipe(reader, writer) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def hold(reader, writer) -> None:
+        connected.set()
+        await release.wait()
+        there = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(pipe(reader, there[1]), pipe(there[0], writer), return_exceptions=True)
+
+    async with listening(provider, server) as url:
+        port = int(url.split(":")[2].split("/")[0])
+        relay = await asyncio.start_server(hold, "127.0.0.1", 0)
+        held = url.replace(f":{port}/", f":{relay.sockets[0].getsockname()[1]}/")
+        async with Upstream() as upstream:
+            asking = asyncio.create_task(ask(upstream, held))
+            await asyncio.wait_for(connected.wait(), 20)
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+            release.set()
+            await until(lambda: upstream._pool._free)
+            assert (await ask(upstream, held))[1] == BODY
+        relay.close()
+    assert provider.opened == 1
+    assert faults == []
+
+
 # ── RFC 8305 ─────────────────────────────────────────────────────────────────
 
 

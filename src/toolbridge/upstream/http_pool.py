@@ -8,7 +8,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote, urlsplit
 
@@ -26,6 +26,8 @@ STAGGER = 0.25
 """RFC 8305, 8: seconds after which the next address is tried beside the first."""
 _RESOLVED = 60.0
 """Seconds for which the addresses of a name are used again."""
+OnFree: TypeAlias = Callable[[ProviderConnection], None]
+"""Called with a connection that can carry another request."""
 Address: TypeAlias = tuple[int, tuple[str, int] | tuple[str, int, int, int]]
 """The family of a socket, and the address."""
 
@@ -63,6 +65,8 @@ class ConnectionPool:
         self._resolver = resolver
         self._free: dict[ServerOrigin, list[ProviderConnection]] = {}
         self._open: set[ProviderConnection] = set()
+        self._opening: set[asyncio.Task[ProviderConnection]] = set()
+        """The handshakes that are under way."""
         self._resolved: dict[tuple[str, int], tuple[float, list[Address]]] = {}
         self._tls: ssl.SSLContext | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -120,24 +124,46 @@ class ConnectionPool:
             raise ConnectFailed(error) from None
 
     async def _connected(
+        self, one: socket.socket, origin: ServerOrigin, on_free: OnFree
+    ) -> ProviderConnection:
+        if origin.scheme != "https":
+            return await self._made(one, on_free)
+        opening = self._loop.create_task(self._made(one, on_free, self._tls_context(), origin.host))
+        self._opening.add(opening)
+        opening.add_done_callback(self._opening.discard)
+        try:
+            # uvloop reports a handshake that is cancelled as a fatal error. One that nobody waits
+            # for any more goes on, and the next request uses its connection.
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(partial(self._free_unused, on_free))
+            raise
+
+    async def _made(
         self,
         one: socket.socket,
-        origin: ServerOrigin,
-        on_free: Callable[[ProviderConnection], None],
+        on_free: OnFree,
+        tls: ssl.SSLContext | None = None,
+        host: str | None = None,
     ) -> ProviderConnection:
-        tls = self._tls_context() if origin.scheme == "https" else None
         try:
             _, connection = await self._loop.create_connection(
                 lambda: ProviderConnection(self._loop, self._writes, on_free, self._open.discard),
                 sock=one,
                 ssl=tls,
-                server_hostname=origin.host if tls else None,
+                server_hostname=host,
             )
         except BaseException:
             one.close()
             raise
         self._open.add(connection)
         return connection
+
+    def _free_unused(self, on_free: OnFree, opening: asyncio.Task[ProviderConnection]) -> None:
+        if not opening.cancelled() and opening.exception() is None:
+            connection = opening.result()
+            connection.idle_since = self._loop.time()
+            on_free(connection)
 
     async def _addresses(self, origin: ServerOrigin) -> list[Address]:
         name = (origin.host, origin.port)
@@ -186,6 +212,9 @@ class ConnectionPool:
         """Close all connections, also those that are in use."""
         if self._sweeper is not None:
             self._sweeper.cancel()
+        for opening in self._opening:
+            opening.cancel()
+        await asyncio.gather(*self._opening, return_exceptions=True)
         self._free.clear()
         for connection in list(self._open):
             connection.drop()
