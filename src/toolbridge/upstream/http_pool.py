@@ -132,8 +132,8 @@ class ConnectionPool:
         self._opening.add(opening)
         opening.add_done_callback(self._opening.discard)
         try:
-            # uvloop reports a handshake that is cancelled as a fatal error. One that nobody waits
-            # for any more goes on, and the next request uses its connection.
+            # uvloop reports a handshake that is cancelled as a fatal error. If the request is
+            # cancelled, its handshake goes on, and the next request uses the connection.
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
             opening.add_done_callback(partial(self._free_unused, on_free))
