@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from toolbridge.core.errors import Unreachable
-from toolbridge.upstream.http_pool import ConnectFailed, ConnectTimedOut
 from toolbridge.upstream.masking import KeyMask
-from toolbridge.upstream.wire_faults import ProxyFailed
+from toolbridge.upstream.wire_faults import ConnectFailed, ConnectTimedOut, ProxyFailed, reason
 
 if TYPE_CHECKING:
     from toolbridge.upstream.http_proxy import Proxy
@@ -149,15 +148,3 @@ def origin(url: str) -> str:
     """Return the part of `url` that may be shown: no path, no query, no password."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
-
-
-def reason(error: BaseException) -> str:
-    """Return the reason of a failed connection as text."""
-    cause = error.os_error if isinstance(error, ConnectFailed) else error
-    if not isinstance(cause, OSError):
-        return str(cause) or type(cause).__name__
-    number = cause.errno or 0
-    # `strerror` knows the system's numbers; those of a resolver are negative.
-    if number > 0 and type(cause).__module__ == "builtins":
-        return os.strerror(number)
-    return cause.strerror or str(cause) or type(cause).__name__

@@ -17,16 +17,19 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from toolbridge.core.errors import BrokenWire, TimedOut, ToolbridgeError, Truncated
 from toolbridge.core.messages import Problem
 from toolbridge.core.stage import Stage
-from toolbridge.upstream.connect_errors import AskedServer, origin, reason
+from toolbridge.upstream.connect_errors import AskedServer, origin
 from toolbridge.upstream.http_connection import PushSink, WireResponse
-from toolbridge.upstream.http_pool import (
-    ConnectFailed,
-    ConnectionPool,
-    ConnectTimedOut,
-    request_head,
-)
+from toolbridge.upstream.http_pool import ConnectionPool, request_head
 from toolbridge.upstream.masking import KeyMask, secrets_of
-from toolbridge.upstream.wire_faults import CLOSED, ConnectionClosed, InvalidResponse, ProxyFailed
+from toolbridge.upstream.wire_faults import (
+    CLOSED,
+    ConnectFailed,
+    ConnectionClosed,
+    ConnectTimedOut,
+    InvalidResponse,
+    ProxyFailed,
+    reason,
+)
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractResolver

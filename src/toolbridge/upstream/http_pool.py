@@ -16,6 +16,7 @@ import msgspec
 
 from toolbridge.upstream.http_connection import ProviderConnection, WireResponse
 from toolbridge.upstream.turn_writes import TurnWrites
+from toolbridge.upstream.wire_faults import ConnectFailed, ConnectTimedOut
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractResolver
@@ -30,22 +31,6 @@ OnFree: TypeAlias = Callable[[ProviderConnection], None]
 """Called with a connection that can carry another request."""
 Address: TypeAlias = tuple[int, tuple[str, int] | tuple[str, int, int, int]]
 """The family of a socket, and the address."""
-
-
-class ConnectFailed(Exception):
-    """No connection could be opened."""
-
-    def __init__(self, error: OSError) -> None:
-        super().__init__(str(error))
-        self.os_error = error
-
-
-class ConnectTimedOut(Exception):
-    """No connection was opened in time; with `accepted`, only TLS was missing."""
-
-    def __init__(self, *, accepted: bool = False) -> None:
-        super().__init__()
-        self.accepted = accepted
 
 
 class ServerOrigin(msgspec.Struct, frozen=True):

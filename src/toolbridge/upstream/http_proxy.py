@@ -13,15 +13,16 @@ import msgspec
 from multidict import CIMultiDictProxy
 from yarl import URL
 
-from toolbridge.upstream.connect_errors import reason
 from toolbridge.upstream.hosts import is_loopback
-from toolbridge.upstream.http_pool import ConnectFailed, ConnectTimedOut
 from toolbridge.upstream.session import open_session
 from toolbridge.upstream.wire_faults import (
     CLOSED,
+    ConnectFailed,
     ConnectionClosed,
+    ConnectTimedOut,
     InvalidResponse,
     ProxyFailed,
+    reason,
 )
 
 _CLOSED = "the connection was closed"
