@@ -273,3 +273,25 @@ def test_a_plain_value_takes_the_short_cut():
     assert is_plain(3, INTEGER)
     assert not is_plain(True, INTEGER)
     assert not is_plain("x", UNIT)
+
+
+@every_row(
+    ("key", "name"),
+    [
+        ("enable", "disable"), ("exclude", "include"), ("from", "to"), ("dst", "src"), ("max", "min"),
+        ("old_string", "new_string"), ("endLine", "startLine"), ("user_id", "user_ip"), ("z", "y"),
+        ("MaxValue", "min_value"), ("start_time", "end"),
+    ],
+)  # fmt: skip
+def test_a_key_with_another_meaning_is_not_renamed(key, name):
+    healed = heal({key: "v"}, tool((name,), **{name: TEXT}))
+    assert healed.value == {key: "v"}
+    assert healed.level < 2 or not healed.steps
+
+
+@pytest.mark.req("PX-X4")
+@every_row(("key", "name"), [("location", "city"), ("cmd", "command"), ("file_name", "file_path")])
+def test_the_only_unknown_key_is_the_only_missing_parameter(key, name):
+    healed = heal({key: "v"}, tool((name,), **{name: TEXT}))
+    assert healed.value == {name: "v"}
+    assert [step.what for step in healed.steps] == ["key renamed"]

@@ -75,3 +75,37 @@ async def test_another_process_finds_the_tokens_in_the_store(tmp_path):
     )
     for store in (one, two):
         await store.close()
+
+
+def sealed(n: int) -> Opaque:
+    return Opaque("anthropic", "signature", f"s{n}")
+
+
+def seals(request: Request) -> list[list[str]]:
+    thoughts = [
+        part for turn in request.turns for part in turn.content if isinstance(part, Thinking)
+    ]
+    return [[token.value for token in thought.opaque] for thought in thoughts]
+
+
+def test_equal_thoughts_have_their_own_tokens():
+    kept = OpaqueTokens()
+    for n in range(3):
+        after = Call(f"c{n}", "f") if n else Text("first")
+        kept.keep(Message(content=(Thinking("Hmm.", (sealed(n),)), after)), "me")
+    turns = [
+        Turn("assistant", (Thinking("Hmm."), Text("first"))),
+        Turn("assistant", (Thinking("Hmm."), Text("words of the client"), Call("c1", "f"))),
+        Turn("assistant", (Thinking("Hmm."), Call("c2", "f"))),
+    ]
+    assert seals(kept.restore(Request("m", tuple(turns)), "me")) == [["s0"], ["s1"], ["s2"]]
+    assert seals(kept.restore(Request("m", tuple(turns[1:])), "me")) == [["s1"], ["s2"]]
+
+
+def test_a_token_is_not_given_to_two_thoughts():
+    kept = OpaqueTokens()
+    kept.keep(Message(content=(Thinking("Hmm.", (sealed(1),)), Call("c1", "f"))), "me")
+    other = Turn("assistant", (Thinking("Hmm."), Text("a text of another client")))
+    mine = Turn("assistant", (Thinking("Hmm."), Call("c1", "f")))
+    assert seals(kept.restore(Request("m", (other,)), "me")) == [["s1"]]
+    assert seals(kept.restore(Request("m", (mine, other, mine)), "me")) == [["s1"], [], []]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import Step
 from toolbridge.healing import steps, tokens
-from toolbridge.healing.names import heal_choice, heal_key
+from toolbridge.healing.names import contradicts, heal_choice, heal_key
 from toolbridge.healing.reading import TolerantReading, brief
 from toolbridge.healing.schema import (
     MAX_VISITS,
@@ -196,13 +196,15 @@ class Coercion:
     def _only_match(
         self, value: JsonObject, rule: JsonObject, undeclared: list[str], meant: dict[str, str]
     ) -> dict[str, str]:
-        """Match the only undeclared key with the only missing parameter, if its value fits.
+        """Match the only undeclared key with the only missing parameter, if name and value fit.
 
         Not `raw`: toolbridge and other gateways return unreadable arguments under it (PX-27).
         """
         taken = set(meant.values())
         missing = [n for n in required_of(rule) if n not in value and n not in taken]
         if len(undeclared) != 1 or len(missing) != 1 or undeclared[0] in {*ENVELOPE, "raw"}:
+            return {}
+        if contradicts(undeclared[0], missing[0]):
             return {}
         wanted = self._schema.members(rule).get(missing[0])
         if wanted is None or not self._schema.fits(value[undeclared[0]], wanted):

@@ -85,6 +85,40 @@ _SYNONYMS = (
 )
 
 
+_OPPOSITES = (
+    "enable disable", "enabled disabled", "include exclude", "included excluded", "from to",
+    "source target", "source destination", "source dest", "src dst", "src dest", "src target",
+    "max min", "maximum minimum", "most least", "old new", "start end", "start stop", "begin end",
+    "first last", "before after", "since until", "previous next", "prev next", "left right",
+    "top bottom", "up down", "in out", "input output", "read write", "open close", "on off",
+    "show hide", "allow deny", "allow block", "accept reject", "add remove", "insert delete",
+    "create delete", "lock unlock", "true false", "width height", "row column", "lat lon",
+    "lat lng", "latitude longitude", "sender receiver", "sender recipient", "parent child",
+    "upload download", "import export", "push pull", "send receive", "hours minutes",
+    "minutes seconds", "encrypt decrypt", "encode decode", "public private",
+)  # fmt: skip
+_OPPOSITE = {frozenset(pair.split()) for pair in _OPPOSITES}
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+def contradicts(key: str, name: str) -> bool:
+    """Return whether two names have different meanings, so that one cannot stand for the other.
+
+    Opposites (`enable` and `disable`), names of several words of which one differs (`user_id` and
+    `user_ip`), and single letters (`x` and `y`).
+    """
+    one, other = _words(key), _words(name)
+    if any(frozenset((a, b)) in _OPPOSITE for a in one for b in other):
+        return True
+    if len(one) == len(other) > 1 and len(one & other) == len(one) - 1:
+        return True
+    return len(key) == 1 and len(name) == 1
+
+
+def _words(name: str) -> set[str]:
+    return {word.casefold() for word in _WORDS.findall(name)}
+
+
 def heal_key(key: str, free: Iterable[str]) -> str | None:
     """Return the parameter in `free` that `key` means, or None if no or several match."""
     names = list(free)

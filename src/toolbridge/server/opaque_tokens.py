@@ -3,8 +3,9 @@
 A provider's opaque tokens (the signature of a thought, encrypted reasoning) must be sent back to it
 with the next request, but a client of another API has no field for them. They are kept here under
 the id of the call, or the fingerprint of the thought, that they belong to, and restored when that
-call or thought is in the history of a request. The number is limited; providers accept a history
-whose tokens are missing.
+call or thought is in the history of a request. Models repeat short thoughts, so the fingerprint
+includes what follows the thought, and no token of a thought is restored twice. The number is limited;
+providers accept a history whose tokens are missing.
 
 A client of the same API sends its tokens itself, but not their maker. The maker of every token is
 kept too, so that a token is sent only to the provider and model that it came from.
@@ -15,7 +16,7 @@ process. A process asks the store once for each call and thought that it does no
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from hashlib import blake2b
 
@@ -61,18 +62,19 @@ class OpaqueTokens:
     def keep(self, message: Message, caller: str, maker: str = "") -> None:
         """Keep the tokens of an answer; `maker` is made by `history.seals.maker_name`."""
         kept = False
-        for part in message.content:
+        for at, part in enumerate(message.content):
             if not isinstance(part, Call | Thinking | Text) or not part.opaque:
                 continue
             kept = True
             stamped = tuple(_stamped(token, maker) for token in part.opaque)
-            if not isinstance(part, Text):
-                self._kept[_key(part, caller)] = stamped
-                self._kept.move_to_end(_key(part, caller))
+            keys = _keys(message.content, at, caller)
+            for key in keys:
+                self._kept[key] = stamped
+                self._kept.move_to_end(key)
             for token in stamped:
                 self._makers[_fingerprint(token, caller)] = token.origin
                 self._makers.move_to_end(_fingerprint(token, caller))
-            self._write(part, caller, stamped)
+            self._write(keys, caller, stamped)
         if kept:
             self._trim()
 
@@ -81,12 +83,12 @@ class OpaqueTokens:
             while len(kept) > self._most:
                 kept.popitem(last=False)
 
-    def _write(self, part: Call | Thinking | Text, caller: str, tokens: tuple[Opaque, ...]) -> None:
+    def _write(self, keys: list[str], caller: str, tokens: tuple[Opaque, ...]) -> None:
         """Store tokens beside the answer, if other processes share the store."""
         if self._store is None or len(self._writing) >= _MOST_WRITES:
             return
         value = msgspec.msgpack.encode([_as_stored(token) for token in tokens])
-        for name in dict.fromkeys(_names(part, caller, tokens)):
+        for name in dict.fromkeys(_names(keys, caller, tokens)):
             self._asked[name] = None
             task = asyncio.create_task(self._store.put(_SCOPE, name, value, seconds=_KEPT))
             self._writing.add(task)
@@ -100,31 +102,32 @@ class OpaqueTokens:
 
     async def _load(self, store: Store, request: Request, caller: str) -> None:
         unknown = [
-            (part, name)
+            (name in keys, name)
             for turn in request.turns
             if turn.role == "assistant"
-            for part in turn.content
+            for at, part in enumerate(turn.content)
             if isinstance(part, Call | Thinking | Text)
-            for name in _names(part, caller, part.opaque)
+            for keys in [_keys(turn.content, at, caller)]
+            for name in _names(keys, caller, part.opaque)
             if name not in self._asked
         ]
         self._asked.update(dict.fromkeys(name for _, name in unknown))
         for at in range(0, len(unknown), _MOST_AT_ONCE):
             some = unknown[at : at + _MOST_AT_ONCE]
             found = await asyncio.gather(*(store.get(_SCOPE, name) for _, name in some))
-            for (part, _), value in zip(some, found, strict=True):
+            for (is_key, name), value in zip(some, found, strict=True):
                 if value is not None:
-                    self._adopt(part, caller, value)
+                    self._adopt(name if is_key else "", caller, value)
         self._trim()
 
-    def _adopt(self, part: Call | Thinking | Text, caller: str, value: bytes) -> None:
+    def _adopt(self, key: str, caller: str, value: bytes) -> None:
         """Keep the tokens that another process has stored, unless a mask has changed them."""
         try:
             tokens = tuple(_as_token(stored) for stored in _tokens.decode(value))
         except (msgspec.MsgspecError, ValueError):
             return
-        if not isinstance(part, Text):
-            self._kept[_key(part, caller)] = tokens
+        if key:
+            self._kept[key] = tokens
         for token in tokens:
             self._makers[_fingerprint(token, caller)] = token.origin
 
@@ -136,24 +139,32 @@ class OpaqueTokens:
         """Return `request` with the tokens of its calls and thoughts restored."""
         if not self._makers:
             return request
-        turns = tuple(self._restored(turn, caller) for turn in request.turns)
+        given: set[Opaque] = set()
+        turns = tuple(self._restored(turn, caller, given) for turn in request.turns)
         return msgspec.structs.replace(request, turns=turns)
 
-    def _restored(self, turn: Turn, caller: str) -> Turn:
+    def _restored(self, turn: Turn, caller: str, given: set[Opaque]) -> Turn:
+        """Return `turn` with its tokens; `given` are those of the thoughts before it."""
         if turn.role != "assistant":
             return turn
-        content = tuple(self._with_tokens(part, caller) for part in turn.content)
+        content = tuple(
+            self._with_tokens(part, _keys(turn.content, at, caller), caller, given)
+            for at, part in enumerate(turn.content)
+        )
         if all(new is old for new, old in zip(content, turn.content, strict=True)):
             return turn
         return msgspec.structs.replace(turn, content=content)
 
-    def _with_tokens(self, part: Part, caller: str) -> Part:
+    def _with_tokens(self, part: Part, keys: list[str], caller: str, given: set[Opaque]) -> Part:
         if not isinstance(part, Call | Thinking | Text):
             return part
         own = tuple(self._known(token, caller) for token in part.opaque)
-        kept = () if isinstance(part, Text) else self._kept.get(_key(part, caller), ())
+        kept = next((self._kept[key] for key in keys if key in self._kept), ())
         carried = {(token.kind, token.value) for token in own}
         missing = tuple(token for token in kept if (token.kind, token.value) not in carried)
+        if isinstance(part, Thinking):
+            missing = tuple(token for token in missing if token not in given)
+            given.update(own, missing)
         if not missing and own == part.opaque:
             return part
         restored = msgspec.structs.replace(part, opaque=(*own, *missing))
@@ -167,10 +178,9 @@ class OpaqueTokens:
         return token if maker is None else msgspec.structs.replace(token, origin=maker)
 
 
-def _names(part: Call | Thinking | Text, caller: str, tokens: tuple[Opaque, ...]) -> Iterator[str]:
-    """Yield the keys under which a part's tokens are stored."""
-    if not isinstance(part, Text):
-        yield _key(part, caller)
+def _names(keys: list[str], caller: str, tokens: tuple[Opaque, ...]) -> Iterator[str]:
+    """Yield the names under which a part's tokens are stored."""
+    yield from keys
     for token in tokens:
         yield _fingerprint(token, caller)
 
@@ -203,7 +213,25 @@ def _fingerprint(token: Opaque, caller: str) -> str:
     return blake2b(named.encode(), digest_size=16).hexdigest()
 
 
-def _key(part: Call | Thinking, caller: str) -> str:
-    """Return the key of a part's tokens; it includes the caller."""
-    name = f"call/{part.id}" if isinstance(part, Call) else f"thought/{part.text.strip()}"
+def _keys(content: Sequence[Part], at: int, caller: str) -> list[str]:
+    """Return the keys of a part's tokens, the most certain first; they include the caller."""
+    part = content[at]
+    if isinstance(part, Call):
+        return [_key(f"call/{part.id}", caller)]
+    if not isinstance(part, Thinking):
+        return []
+    name = f"thought/{part.text.strip()}"
+    followed = f"{name}\0{_follows(content[at + 1 :])}"
+    return [_key(followed, caller), _key(name, caller)]
+
+
+def _follows(content: Sequence[Part]) -> str:
+    """Return what tells a thought from others with the same text: the next call, or the next text."""
+    for part in content:
+        if isinstance(part, Call):
+            return f"call/{part.id}"
+    return next((part.text.strip() for part in content if isinstance(part, Text)), "")
+
+
+def _key(name: str, caller: str) -> str:
     return blake2b(f"{owner_of(caller)}\0{name}".encode(), digest_size=16).hexdigest()
