@@ -537,3 +537,29 @@ def test_minimax_names_a_parameter_without_its_opening_tag_by_the_closing_one(in
     text = f"{head}{token}{inner}{token}</invoke>{token}</tool_call>"
     events = [event for some in spoken(*text, dialect="minimax_m3") for event in some]
     assert [call.arguments for call in calls(events)] == [arguments]
+
+
+IN_SPAN = [
+    '<function_calls> <invoke name="read_file"> <parameter name="path">a</parameter> </invoke> </function_calls>',
+    "<tool_call><function=read_file><parameter=path>a</parameter></function></tool_call>",
+    f"<tool_call>{JSON_CALL}</tool_call>",
+    f"<tool_call>{JSON_CALL}</tool_call> <tool_call>{JSON_CALL}</tool_call>",
+    "<|tool_calls_section_begin|><|tool_call_begin|>functions.read_file:0<|tool_call_argument_begin|>{}",
+]
+
+
+@pytest.mark.parametrize("call", IN_SPAN)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_code_span_that_begins_with_a_call_is_text_to_its_end(call, size):
+    text = f"To do it, write `{call}` and wait."
+    reader = TextReader(TOOLS)
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    events = [event for piece in pieces for event in reader.feed(piece)] + reader.close()
+    assert calls(events) == []
+    assert texts(events) == text
+
+
+@pytest.mark.parametrize("call", IN_SPAN)
+def test_a_call_after_a_code_span_runs(call):
+    events = spoken(f"As in `{call}`:\n", f"<tool_call>{JSON_CALL}</tool_call>", dialect="auto")
+    assert [one.name for batch in events for one in calls(batch)] == ["get_weather"]

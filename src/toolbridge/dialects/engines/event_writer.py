@@ -53,6 +53,8 @@ class EventWriter:
         """The last character of text or reasoning; empty after a mark."""
         self.in_span = False
         """Whether an odd number of backticks precedes on this line: a code span is open."""
+        self.quotes_call = False
+        """Whether the open code span begins with a call, so that everything in it is text."""
         self.fences = True
         """Whether code fences count; False after a fence that is never closed."""
         self.thought_before = False
@@ -77,6 +79,7 @@ class EventWriter:
         self.tail = piece[-1:] or self.tail
         if newline or "`" in tail:
             self.in_span = (self.in_span and not newline) != (tail.count("`") % 2 == 1)
+            self.quotes_call = self.quotes_call and self.in_span and not newline
         if self._after_thought:
             piece = piece.lstrip(SPACE)
         body = piece.rstrip(SPACE)
@@ -129,7 +132,7 @@ class EventWriter:
         self.has_text = False
         self._after_thought = True
         self.line_start = True
-        self.after_tick = self.in_span = False
+        self.after_tick = self.in_span = self.quotes_call = False
         self.tail = ""
 
     def _flush_space(self) -> None:
@@ -183,7 +186,7 @@ class EventWriter:
             self.arguments("{}")
         self.events += self._draft.end(self._calls)
         self.line_start = True
-        self.after_tick = self.in_span = self.in_call = False
+        self.after_tick = self.in_span = self.quotes_call = self.in_call = False
         self.tail = ""
 
     def cut_call(self) -> None:

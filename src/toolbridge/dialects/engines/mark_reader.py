@@ -183,7 +183,16 @@ class _Session:
         reader, writer = self._reader, self._writer
         counts = mark in reader.calls and (mark not in reader.first or not writer.has_output)
         counts = counts and writer.tools.offered
-        counts = counts and not (writer.in_span and writer.tail == "`")  # a call in a code span
+        if counts and writer.in_span and writer.tail == "`":
+            writer.quotes_call = True
+        if writer.quotes_call:  # also what is in this call, and what follows it in the span
+            writer.text(mark)
+        else:
+            yield from self._act(mark, counts=counts)
+
+    def _act(self, mark: str, *, counts: bool) -> Wait[None]:
+        """Do what a mark means that is not quoted; `counts` if it may begin a call."""
+        reader, writer = self._reader, self._writer
         if counts and (yield from attempt(writer, reader.calls[mark], mark)):
             return
         if mark in reader.drop or self._is_left_over(mark):
