@@ -365,6 +365,18 @@ def test_doctor_says_where_values_are_kept(env, tmp_path, home, words):
     assert words in done.stdout.decode()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_a_key_that_cannot_be_printed_is_not_created(env, tmp_path):
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "toolbridge", "key", "create", "zed"],
+            env=env, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert b"No space left" in done.stderr
+    assert b"there are no keys" in run(env, "key", "list", cwd=tmp_path).stdout
+
+
 def test_claude_code_gets_the_address_the_window_and_no_other_key():
     users = {"ANTHROPIC_API_KEY": "sk-real", "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "5", "X": "y"}
     served = ServedModel("ollama/qwen3:8b", 65536)

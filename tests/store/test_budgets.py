@@ -101,6 +101,15 @@ async def test_a_request_that_settles_after_its_lease_is_charged_once(budgets):
     assert state.used == 80
 
 
+async def test_what_costs_nothing_needs_no_dollars(budgets):
+    key = key_with(KeyLimit("dollars", 10, "day"))
+    paid = Amounts(1, 100, 10)
+    held = await budgets.reserve(key, paid, LEAST, NOON)
+    await budgets.settle(held, Amounts(0, 100, 12), NOON + 1)
+    assert isinstance(await budgets.reserve(key, paid, LEAST, NOON + 2), KeyLimitReached)
+    assert isinstance(await budgets.reserve(key, Amounts(1, 100, 0), LEAST, NOON + 2), Reservation)
+
+
 async def test_a_renewed_lease_does_not_end(budgets):
     key = key_with(DAILY, concurrency=1)
     held = await budgets.reserve(key, ONE, LEAST, NOON)

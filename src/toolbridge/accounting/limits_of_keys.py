@@ -69,11 +69,15 @@ class KeyLimitReached(msgspec.Struct, frozen=True):
 
 
 def refuse(states: Iterable[LimitState], wanted: Amounts) -> KeyLimitReached | None:
-    """Return the limit that `wanted` exceeds and that resets last; None if all have room."""
+    """Return the limit that `wanted` exceeds and that resets last; None if all have room.
+
+    What costs nothing exceeds no limit: a key without dollars may use the models that are free.
+    """
     full = [
         KeyLimitReached(asked, state)
         for state in states
-        if (asked := wanted.of(state.limit.what)) + state.used + state.held > state.limit.amount
+        if (asked := wanted.of(state.limit.what))
+        and asked + state.used + state.held > state.limit.amount
     ]
     return max(full, key=_wait, default=None)
 

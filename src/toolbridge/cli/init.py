@@ -75,8 +75,9 @@ def run(args: argparse.Namespace) -> int:
     text = TEMPLATE.format(default=default, known=", ".join(providers.names()))
     private_files.write(args.path, text.encode())  # keys may be written into it
     trust.allow(args.path, os.environ)
+    named = "" if args.path == Path(FILE_NAME) else f" --config {args.path}"
     print(
-        f"wrote {args.path} and allowed it; check it with `toolbridge doctor`, "
-        "then run `toolbridge serve`"
+        f"wrote {args.path} and allowed it; check it with `toolbridge doctor{named}`, "
+        f"then run `toolbridge serve{named}`"
     )
     return 0

@@ -195,10 +195,14 @@ async def _create(args: argparse.Namespace, store: KeyStore) -> None:
         )
     record, secret = new_key(name, time.time())
     record = _granted(record, args)
-    await store.put(record)
+    # Printed first: a key that is stored and was never shown would lock the gateway for everyone.
     print(f"{secret}\n")
     print(f"This is the key {name!r}. It is not stored and not shown again.")
-    print(f"Limits: {_limits(record)}; scopes: {_scopes(record)}; expires: {_expiry(record)}.")
+    print(
+        f"Limits: {_limits(record)}; scopes: {_scopes(record)}; expires: {_expiry(record)}.",
+        flush=True,
+    )
+    await store.put(record)
 
 
 async def _change(args: argparse.Namespace, store: KeyStore) -> None:

@@ -11,7 +11,7 @@ from toolbridge.cli import state
 from toolbridge.config import Config, ModelConfig
 from toolbridge.routing.providers import LOCAL
 from toolbridge.upstream import weights
-from toolbridge.upstream.local import WINDOW, Engine, LoadedModel
+from toolbridge.upstream.local import WINDOW, Engine, LoadedModel, check_installed
 
 
 @contextmanager
@@ -34,6 +34,7 @@ def _small() -> Path:
     folder = state.state_dir() / "models"
     found = weights.kept(folder)
     if found is None:
+        check_installed()
         print(f"downloading {weights.FILE} ({weights.SIZE}, once) to {folder} …", flush=True)
         found = weights.fetch(folder)
     return found

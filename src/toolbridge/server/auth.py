@@ -23,6 +23,10 @@ _WRONG = (
     "request carries a login for the provider)"
 )
 
+_NOT_CREATED = (
+    "the key is wrong: it does not begin with `tbk_`. Send a key that `toolbridge key create NAME` has "
+    "printed (in a terminal: as TOOLBRIDGE_KEY, for Claude Code as ANTHROPIC_AUTH_TOKEN)"
+)
 _UNKNOWN = (
     "this key is unknown or revoked: the gateway has no such key now. Ask the operator of the gateway for "
     "a new one, who creates it with `toolbridge key create NAME`"
@@ -79,7 +83,7 @@ class Guard:
         record = created.find(shown)
         if record is None:
             is_created = any(key.startswith(PREFIX) for key in shown)
-            raise NotAllowed(_UNKNOWN if is_created else _WRONG)
+            raise NotAllowed(_UNKNOWN if is_created else _WRONG if self._key else _NOT_CREATED)
         check_route(record.name, record.scopes, request.path)
         request.caller, request.access = f"key:{record.id}", record
 

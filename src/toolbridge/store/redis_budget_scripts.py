@@ -78,7 +78,8 @@ local found = {0, running}
 for n, limit in ipairs(limits) do
   local _, ends, used = current(limit)
   local reserved = held[limit.what] or 0
-  if wanted[limit.what] + used + reserved > limit.amount then admitted = false end
+  local asked = wanted[limit.what]
+  if asked > 0 and asked + used + reserved > limit.amount then admitted = false end
   found[n + 2] = {whole(used), whole(reserved), exact(ends)}
 end
 if admitted then

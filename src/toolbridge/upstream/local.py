@@ -41,6 +41,16 @@ class LoadedModel(msgspec.Struct, frozen=True):
     vision: bool
 
 
+def check_installed() -> None:
+    """Raise `ConfigError` without the engine; call it before a model file is downloaded."""
+    if find_spec(ENGINE) is None:
+        raise ConfigError(
+            "a local model needs the extra `local`, which is not installed. Run "
+            "`pip install '.[local]'` in the clone of toolbridge, with the Python that runs it",
+            where="--local",
+        )
+
+
 class Engine:
     """The child process that serves one model file."""
 
@@ -49,12 +59,7 @@ class Engine:
             raise ConfigError(
                 f"there is no file {model}; give the path of a GGUF file", where="--local"
             )
-        if find_spec(ENGINE) is None:
-            raise ConfigError(
-                "a local model needs the extra `local`, which is not installed. Run "
-                "`pip install '.[local]'` in the clone of toolbridge, with the Python that runs it",
-                where="--local",
-            )
+        check_installed()
         self._model = model
         self._last_lines: deque[str] = deque(maxlen=_LINES)
         self._process = subprocess.Popen(  # noqa: S603  our own interpreter and module
