@@ -102,3 +102,21 @@ def test_it_may_be_closed_from_its_own_loop():
     loop_thread.run(close()).join(20)
     with pytest.raises(LoopClosed):
         loop_thread.run(nothing())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_fork_of_the_process_gets_an_error_and_does_not_wait():
+    loop_thread = LoopThread(nothing)
+    loop_thread.run(nothing())
+    if (pid := os.fork()) == 0:
+        signal.alarm(20)
+        try:
+            loop_thread.run(nothing())
+        except RuntimeError as error:
+            loop_thread.close()
+            os._exit(7 if "make a new client in the child process" in str(error) else 1)
+        os._exit(2)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 7
+    loop_thread.run(nothing())
+    loop_thread.close()

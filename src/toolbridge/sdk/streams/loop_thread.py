@@ -5,6 +5,7 @@ kept-alive connections between calls.
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TypeVar
@@ -27,6 +28,12 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leave: asyncio.Event | None = None
         self._closed = False
+        self._pid = 0
+        """The process that has the thread."""
+
+    @property
+    def _is_forked(self) -> bool:
+        return self._thread is not None and self._pid != os.getpid()
 
     def wait(self, value: Awaitable[T]) -> T:
         """Await any awaitable in the loop; return its result."""
@@ -52,7 +59,13 @@ class LoopThread:
                 raise LoopClosed("the client is closed")
             if self._thread is threading.current_thread():
                 raise RuntimeError("a blocking client cannot be used inside its own tools")
+            if self._is_forked:
+                raise RuntimeError(
+                    "the client was used before this process was forked, and threads are not copied; "
+                    "make a new client in the child process"
+                )
             if self._thread is None:
+                self._pid = os.getpid()
                 ready = threading.Event()
                 self._thread = threading.Thread(
                     target=self._serve, args=(ready,), name="toolbridge", daemon=True
@@ -83,7 +96,7 @@ class LoopThread:
             if self._closed:
                 return
             self._closed = True
-        if self._thread is None or self._loop is None or self._leave is None:
+        if self._thread is None or self._loop is None or self._leave is None or self._is_forked:
             return
         self._loop.call_soon_threadsafe(self._leave.set)
         if self._thread is not threading.current_thread():
