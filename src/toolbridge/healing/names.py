@@ -104,8 +104,8 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 def contradicts(key: str, name: str) -> bool:
     """Return whether two names have different meanings, so that one cannot stand for the other.
 
-    Opposites (`enable` and `disable`), names of several words of which one differs (`user_id` and
-    `user_ip`), and single letters (`x` and `y`).
+    These are opposites (`enable` and `disable`), names that differ in one of several words (`user_id`
+    and `user_ip`), and single letters (`x` and `y`).
     """
     one, other = _words(key), _words(name)
     if any(frozenset((a, b)) in _OPPOSITE for a in one for b in other):

@@ -226,7 +226,7 @@ def _keys(content: Sequence[Part], at: int, caller: str) -> list[str]:
 
 
 def _follows(content: Sequence[Part]) -> str:
-    """Return what tells a thought from others with the same text: the next call, or the next text."""
+    """Return the next call, or else the next text: it differs for thoughts with the same text."""
     for part in content:
         if isinstance(part, Call):
             return f"call/{part.id}"
