@@ -109,3 +109,13 @@ def test_a_token_is_not_given_to_two_thoughts():
     mine = Turn("assistant", (Thinking("Hmm."), Call("c1", "f")))
     assert seals(kept.restore(Request("m", (other,)), "me")) == [["s1"]]
     assert seals(kept.restore(Request("m", (mine, other, mine)), "me")) == [["s1"], [], []]
+
+
+def test_a_thought_that_comes_back_in_pieces_has_its_token():
+    kept = OpaqueTokens()
+    kept.keep(Message(content=(Thinking("One thought.", (sealed(1),)), Call("c1", "f"))), "me")
+    pieces = (Thinking("One "), Thinking("thou"), Thinking("ght."), Call("c1", "f"))
+    (turn,) = kept.restore(Request("m", (Turn("assistant", pieces),)), "me").turns
+    assert turn.content == (Thinking("One thought.", (sealed(1),)), Call("c1", "f"))
+    unknown = Request("m", (Turn("assistant", (Thinking("Two "), Thinking("of"), Text("x"))),))
+    assert kept.restore(unknown, "me") == unknown

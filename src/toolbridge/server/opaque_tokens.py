@@ -19,6 +19,8 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from copy import copy
 from hashlib import blake2b
+from operator import is_
+from typing import TypeGuard
 
 import msgspec
 
@@ -105,9 +107,10 @@ class OpaqueTokens:
             (name in keys, name)
             for turn in request.turns
             if turn.role == "assistant"
-            for at, part in enumerate(turn.content)
+            for content in (turn.content, _joined(turn.content))
+            for at, part in enumerate(content)
             if isinstance(part, Call | Thinking | Text)
-            for keys in [_keys(turn.content, at, caller)]
+            for keys in [_keys(content, at, caller)]
             for name in _names(keys, caller, part.opaque)
             if name not in self._asked
         ]
@@ -147,13 +150,19 @@ class OpaqueTokens:
         """Return `turn` with its tokens; `given` are those of the thoughts before it."""
         if turn.role != "assistant":
             return turn
+        joined = _joined(turn.content)
+        before = joined if self._knows_thought(joined, caller) else turn.content
         content = tuple(
-            self._with_tokens(part, _keys(turn.content, at, caller), caller, given)
-            for at, part in enumerate(turn.content)
+            self._with_tokens(part, _keys(before, at, caller), caller, given)
+            for at, part in enumerate(before)
         )
-        if all(new is old for new, old in zip(content, turn.content, strict=True)):
+        if len(content) == len(turn.content) and all(map(is_, content, turn.content)):
             return turn
         return msgspec.structs.replace(turn, content=content)
+
+    def _knows_thought(self, content: tuple[Part, ...], caller: str) -> bool:
+        thoughts = (at for at, part in enumerate(content) if isinstance(part, Thinking))
+        return any(key in self._kept for at in thoughts for key in _keys(content, at, caller))
 
     def _with_tokens(self, part: Part, keys: list[str], caller: str, given: set[Opaque]) -> Part:
         if not isinstance(part, Call | Thinking | Text):
@@ -223,6 +232,25 @@ def _keys(content: Sequence[Part], at: int, caller: str) -> list[str]:
     name = f"thought/{part.text.strip()}"
     followed = f"{name}\0{_follows(content[at + 1 :])}"
     return [_key(followed, caller), _key(name, caller)]
+
+
+def _joined(content: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return `content` with neighbouring thoughts without tokens as one.
+
+    A client of a streamed answer may send every delta of a thought back as a part of its own.
+    """
+    joined: list[Part] = []
+    for part in content:
+        last = joined[-1] if joined else None
+        if _is_plain_thought(part) and _is_plain_thought(last):
+            joined[-1] = Thinking(last.text + part.text)
+        else:
+            joined.append(part)
+    return content if len(joined) == len(content) else tuple(joined)
+
+
+def _is_plain_thought(part: Part | None) -> TypeGuard[Thinking]:
+    return isinstance(part, Thinking) and not part.opaque
 
 
 def _follows(content: Sequence[Part]) -> str:

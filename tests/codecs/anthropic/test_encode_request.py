@@ -334,6 +334,33 @@ def test_thinking_that_the_answer_cannot_hold_is_lost():
     assert ("thinking" in sent.body, lost(sent)) == (False, ["think"])
 
 
+SEALED = Thinking("hm", (Opaque("anthropic", "signature", "s"),))
+
+
+@pytest.mark.parametrize(
+    ("origin", "before", "after", "thinks"),
+    [
+        ("openai_chat", (), (Result("c1", (Text("r"),)),), False),
+        ("openai_chat", (Text("Let me see."),), (Result("c1", (Text("r"),)),), False),
+        ("openai_chat", (Thinking("no signature"),), (Result("c1", (Text("r"),)),), False),
+        ("openai_chat", (SEALED,), (Result("c1", (Text("r"),)),), True),
+        ("openai_chat", (SEALED, Text("Well.")), (Result("c1", (Text("r"),)), Text("and")), True),
+        ("anthropic", (), (Result("c1", (Text("r"),)),), True),
+    ],
+)
+def test_a_budget_needs_the_thought_before_the_last_call(origin, before, after, thinks):
+    call = Turn("assistant", (*before, Call("c1", "f", {})))
+    turns = (Turn("user", (Text("q"),)), call, Turn("user", after))
+    sent = encode(turns=turns, tools=(TOOL,), think=Think("on", 2000), origin=origin)
+    assert ("thinking" in sent.body) is thinks
+    assert ("think" in lost(sent)) is not thinks
+    over = (*turns, Turn("assistant", (Text("Done."),)), Turn("user", (Text("next"),)))
+    later = encode(turns=over, tools=(TOOL,), think=Think("on", 2000), origin=origin)
+    assert later.body["thinking"] == {"type": "enabled", "budget_tokens": 2000}
+    adaptive = encode(turns=turns, tools=(TOOL,), think=Think("auto"), origin=origin)
+    assert adaptive.body["thinking"] == {"type": "adaptive"}
+
+
 @pytest.mark.parametrize(
     ("effort", "expected", "losses"),
     [("high", "high", []), ("minimal", "low", ["think.effort"]), ("max", "max", [])],

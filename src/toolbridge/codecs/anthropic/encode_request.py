@@ -57,7 +57,7 @@ def encode_request(request: Request, target: Target) -> Steps[Outgoing]:
     if kept:
         body["stop_sequences"] = kept
     thinking, effort = encode_thinking(request.think, quirks, max_tokens, lose)
-    thinking = _without_conflict(thinking, body.get("tool_choice"), lose)
+    thinking = _without_conflict(thinking, body, lose, own=request.origin == ORIGIN)
     thinks = type_of(thinking) not in {"", "disabled"}
     body |= _encode_sampling(request.sampling, quirks, lose, thinks=thinks)
     body |= thinking
@@ -154,14 +154,43 @@ def _is_rejected_with_thinking(name: str, value: float) -> bool:
     return name == "top_k" or value < least.get(name, value)
 
 
-def _without_conflict(thinking: JsonObject, choice: Json, lose: Lose) -> JsonObject:
-    """Return the thinking settings that are accepted beside the tool choice."""
-    forced = isinstance(choice, dict) and choice.get("type") in {"any", "tool"}
-    # Anthropic: "Thinking may not be enabled when tool_choice forces tool use."
-    if not forced or type_of(thinking) != "enabled":
+def _without_conflict(
+    thinking: JsonObject, body: JsonObject, lose: Lose, *, own: bool
+) -> JsonObject:
+    """Return the thinking settings that are accepted beside the tool choice and the history.
+
+    The history of a client of the same API (`own`) is as the client wants it.
+    """
+    if type_of(thinking) != "enabled":
         return thinking
-    lose("think", "Anthropic cannot force a tool call while the model thinks")
-    return {}
+    choice, messages = body.get("tool_choice"), body["messages"]
+    # Anthropic: "Thinking may not be enabled when tool_choice forces tool use."
+    if isinstance(choice, dict) and choice.get("type") in {"any", "tool"}:
+        lose("think", "Anthropic cannot force a tool call while the model thinks")
+        return {}
+    if not own and isinstance(messages, list) and _lacks_thought(messages):
+        lose("think", "Anthropic needs the thought before the last call, which the history lacks")
+        return {}
+    return thinking
+
+
+def _lacks_thought(messages: list[Json]) -> bool:
+    """Return whether the results at the end belong to calls without a thought before them.
+
+    Anthropic, extended thinking: "a final `assistant` message must start with a thinking block
+    (preceding the lastmost set of `tool_use` and `tool_result` blocks)". A client of another API may
+    not have sent the thought, or the gateway may not know its signature any more.
+    """
+    if len(messages) < 2 or not any(kind == "tool_result" for kind in _kinds(messages[-1])):
+        return False
+    kinds = _kinds(messages[-2])
+    return "tool_use" in kinds and kinds[0] not in {"thinking", "redacted_thinking"}
+
+
+def _kinds(message: Json) -> list[Json]:
+    content = message.get("content") if isinstance(message, dict) else None
+    blocks = content if isinstance(content, list) else []
+    return [block.get("type") for block in blocks if isinstance(block, dict)]
 
 
 def _asked_for_call(choice: ToolChoice, quirks: Quirks) -> str:
