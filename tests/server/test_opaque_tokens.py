@@ -1,6 +1,9 @@
 """Tokens that a client cannot carry come back all the same."""
 
+import pytest
+
 from toolbridge.core.messages import Call, Message, Opaque, Request, Text, Thinking, Turn
+from toolbridge.server import opaque_tokens
 from toolbridge.server.opaque_tokens import OpaqueTokens
 from toolbridge.store.sqlite import SqliteStore
 
@@ -119,3 +122,48 @@ def test_a_thought_that_comes_back_in_pieces_has_its_token():
     assert turn.content == (Thinking("One thought.", (sealed(1),)), Call("c1", "f"))
     unknown = Request("m", (Turn("assistant", (Thinking("Two "), Thinking("of"), Text("x"))),))
     assert kept.restore(unknown, "me") == unknown
+
+
+CLAUDE = "anthropic/p/claude"
+
+
+@pytest.mark.parametrize("text", ["hm", ""])
+def test_a_thought_that_the_client_has_not_sent_is_put_back_before_its_call(text):
+    kept = OpaqueTokens()
+    thought = Thinking(text, (sealed(1),))
+    kept.keep(
+        Message(content=(thought, Text("Well."), Call("c1", "f"), Call("c2", "f"))), "me", CLAUDE
+    )
+    calls = (Text("Well."), Call("c1", "f"), Call("c2", "f"))
+
+    def restored(*parts, maker=CLAUDE, caller="me", origin="openai_chat"):
+        request = Request("m", (Turn("assistant", parts),), origin=origin)
+        return kept.restore(request, caller, maker).turns[0].content
+
+    whole = restored(*calls)
+    assert whole[1:] == calls
+    assert (whole[0].text, [token.value for token in whole[0].opaque]) == (text, ["s1"])
+    assert [token.origin for token in whole[0].opaque] == [CLAUDE]
+    assert restored(*whole) == whole
+    assert restored(Thinking("of another model"), *calls)[0] == Thinking("of another model")
+    assert restored(*calls, maker="anthropic/p/other") == calls
+    assert restored(*calls, caller="you") == calls
+    assert restored(*calls, origin="anthropic") == calls
+    assert restored(*calls, maker="") == calls
+
+
+def test_the_thoughts_that_are_kept_are_bounded(monkeypatch):
+    monkeypatch.setattr(opaque_tokens, "_THOUGHT_BYTES", 1000)
+    kept = OpaqueTokens()
+    for n in range(10):
+        parts = (Thinking("x" * 300, (sealed(n),)), Call(f"c{n}", "f"))
+        kept.keep(Message(content=parts), "me", CLAUDE)
+    found = [
+        len(
+            kept.restore(Request("m", (Turn("assistant", (Call(f"c{n}", "f"),)),)), "me", CLAUDE)
+            .turns[0]
+            .content
+        )
+        for n in range(10)
+    ]
+    assert found == [1] * 7 + [2] * 3

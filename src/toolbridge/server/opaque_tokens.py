@@ -10,6 +10,10 @@ providers accept a history whose tokens are missing.
 A client of the same API sends its tokens itself, but not their maker. The maker of every token is
 kept too, so that a token is sent only to the provider and model that it came from.
 
+A client may drop a thought, or may never have got one without text. Where the model needs its thought
+before a call (Anthropic) or makes use of it (OpenAI), the thought itself is kept under the id of the
+call, in memory, and put back before it.
+
 Processes that share a store keep them there as well, so that a conversation can go on in another
 process. A process asks the store once for each call and thought that it does not know.
 """
@@ -30,6 +34,10 @@ from toolbridge.core.source import sourced
 from toolbridge.store.interface import Store
 
 MOST = 20_000
+_THOUGHT_BYTES = 32 * 1024 * 1024
+"""The most characters of the thoughts that are kept with their calls."""
+_NEED_THOUGHTS = frozenset({"anthropic", "bedrock", "openai_responses"})
+"""The APIs to which a thought that the client has not sent is sent again."""
 _SCOPE = "opaque"
 _KEPT = 7 * 24 * 3600.0
 _MOST_AT_ONCE = 32
@@ -60,6 +68,9 @@ class OpaqueTokens:
         self._kept: OrderedDict[str, tuple[Opaque, ...]] = OrderedDict()
         self._makers: OrderedDict[str, str] = OrderedDict()
         """Fingerprint of a token → its maker."""
+        self._thoughts: OrderedDict[str, tuple[Thinking, ...]] = OrderedDict()
+        """Maker, caller and id of a call → the thoughts before it."""
+        self._size = 0
 
     def keep(self, message: Message, caller: str, maker: str = "") -> None:
         """Keep the tokens of an answer; `maker` is made by `history.seals.maker_name`."""
@@ -78,12 +89,32 @@ class OpaqueTokens:
                 self._makers.move_to_end(_fingerprint(token, caller))
             self._write(keys, caller, stamped)
         if kept:
+            self._keep_thoughts(message, caller, maker)
             self._trim()
+
+    def _keep_thoughts(self, message: Message, caller: str, maker: str) -> None:
+        """Keep the thoughts of an answer with the calls that follow them."""
+        if maker.partition("/")[0] not in _NEED_THOUGHTS:
+            return
+        before: list[Thinking] = []
+        for part in message.content:
+            if isinstance(part, Thinking) and part.opaque:
+                stamped = tuple(_stamped(token, maker) for token in part.opaque)
+                before.append(Thinking(part.text, stamped))
+            elif isinstance(part, Call) and before:
+                key = _key(f"{maker}/before/{part.id}", caller)
+                self._size += sum(map(_length, before))
+                self._size -= sum(map(_length, self._thoughts.pop(key, ())))
+                self._thoughts[key] = tuple(before)
+                before = []
 
     def _trim(self) -> None:
         for kept in (self._kept, self._makers, self._asked):
             while len(kept) > self._most:
                 kept.popitem(last=False)
+        while len(self._thoughts) > self._most or self._size > _THOUGHT_BYTES:
+            _, dropped = self._thoughts.popitem(last=False)
+            self._size -= sum(map(_length, dropped))
 
     def _write(self, keys: list[str], caller: str, tokens: tuple[Opaque, ...]) -> None:
         """Store tokens beside the answer, if other processes share the store."""
@@ -96,11 +127,11 @@ class OpaqueTokens:
             self._writing.add(task)
             task.add_done_callback(self._writing.discard)
 
-    async def restored(self, request: Request, caller: str) -> Request:
+    async def restored(self, request: Request, caller: str, maker: str = "") -> Request:
         """As `restore`, with the tokens that other processes have stored."""
         if self._store is not None and not self._store.trouble:
             await self._load(self._store, request, caller)
-        return self.restore(request, caller) if self._makers else request
+        return self.restore(request, caller, maker) if self._makers else request
 
     async def _load(self, store: Store, request: Request, caller: str) -> None:
         unknown = [
@@ -138,13 +169,40 @@ class OpaqueTokens:
         """Finish writing; call it before the store is closed."""
         await asyncio.gather(*self._writing, return_exceptions=True)
 
-    def restore(self, request: Request, caller: str) -> Request:
-        """Return `request` with the tokens of its calls and thoughts restored."""
+    def restore(self, request: Request, caller: str, maker: str = "") -> Request:
+        """Return `request` with the tokens of its calls and thoughts restored.
+
+        Thoughts that a client of another API has dropped are put back for their own `maker`.
+        """
         if not self._makers:
             return request
         given: set[Opaque] = set()
         turns = tuple(self._restored(turn, caller, given) for turn in request.turns)
+        if self._thoughts and maker.partition("/")[0] not in {"", request.origin}:
+            turns = tuple(self._with_thoughts(turn, caller, maker, given) for turn in turns)
         return msgspec.structs.replace(request, turns=turns)
+
+    def _with_thoughts(self, turn: Turn, caller: str, maker: str, given: set[Opaque]) -> Turn:
+        """Return `turn` with the thoughts before its calls, if it has none there."""
+        if turn.role != "assistant":
+            return turn
+        content: list[Part] = []
+        begins = 0
+        """Where the parts before the next call begin."""
+        for part in turn.content:
+            if isinstance(part, Call):
+                found = self._thoughts.get(_key(f"{maker}/before/{part.id}", caller), ())
+                here = any(isinstance(one, Thinking) for one in content[begins:])
+                if found and not here and given.isdisjoint(*(thought.opaque for thought in found)):
+                    content[begins:begins] = found
+                    given.update(*(thought.opaque for thought in found))
+                content.append(part)
+                begins = len(content)
+            else:
+                content.append(part)
+        if len(content) == len(turn.content):
+            return turn
+        return msgspec.structs.replace(turn, content=tuple(content))
 
     def _restored(self, turn: Turn, caller: str, given: set[Opaque]) -> Turn:
         """Return `turn` with its tokens; `given` are those of the thoughts before it."""
@@ -208,6 +266,10 @@ def _as_token(stored: _Token) -> Opaque:
 
 def _sum(value: str) -> str:
     return blake2b(value.encode(), digest_size=8).hexdigest()
+
+
+def _length(thought: Thinking) -> int:
+    return len(thought.text) + sum(len(token.value) for token in thought.opaque)
 
 
 def _stamped(token: Opaque, maker: str) -> Opaque:

@@ -102,7 +102,7 @@ async def open_answer(
         turn.passing = passthrough_request(sources, route, exchange, body, request, client)
         return AnswerAttempts(turn.passing, client.trace, gateway.router.pause)
     request = stateless(request) if stored else request
-    request = await gateway.opaque_tokens.restored(request, exchange.caller)
+    request = await gateway.opaque_tokens.restored(request, exchange.caller, route.maker)
     if plan is not None:
         plan = msgspec.structs.replace(plan, request=request)
         return _answer_with_tools(gateway, turn, route, plan, client)

@@ -159,7 +159,7 @@ def _without_conflict(
 ) -> JsonObject:
     """Return the thinking settings that are accepted beside the tool choice and the history.
 
-    The history of a client of the same API (`own`) is as the client wants it.
+    The history of a client of the same API (`own`) is sent as it is.
     """
     if type_of(thinking) != "enabled":
         return thinking
