@@ -717,7 +717,7 @@ BREAKS = [
     Break(
         "CB-25",
         "server/auth.py",
-        "raise NotAllowed(_UNKNOWN if is_created else _WRONG)",
+        "raise NotAllowed(_UNKNOWN if is_created else _WRONG if self._key else _NOT_CREATED)",
         "return",
         ("tests/server/test_access.py::test_a_key_is_asked_for_when_one_is_set",),
     ),
