@@ -7,6 +7,12 @@ from toolbridge.runs.log import EventLog
 from toolbridge.structured.conversation import StructuredConversation
 
 
+async def asked_twice():
+    """Return the events of two streams of one server."""
+    async with streaming(scripted(f"Well. {reply()}", reply())) as (url, _, _):
+        return [await ask(url, {"prompt": "x"}) for _ in range(2)]
+
+
 @pytest.mark.parametrize("event", ["RunTextDelta", "ResultEnd"])
 async def test_a_fault_after_an_event_was_sent_changes_nothing_for_the_client(
     monkeypatch, capsys, event
@@ -22,10 +28,7 @@ async def test_a_fault_after_an_event_was_sent_changes_nothing_for_the_client(
         return record
 
     monkeypatch.setattr(EventLog, "add", failing)
-    answers = (f"Well. {reply()}", reply())
-    async with streaming(scripted(*answers)) as (url, _, _):
-        events = await ask(url, {"prompt": "x"})
-        again = await ask(url, {"prompt": "x"})
+    events, again = await asked_twice()
     assert failed
     assert [sent.name for sent in events][-2:] == ["result.end", "done"]
     assert "error" not in {sent.name for sent in events}
@@ -47,10 +50,7 @@ async def test_a_fault_while_an_answer_is_read_ends_the_stream_and_the_server_go
         return fed
 
     monkeypatch.setattr(StructuredConversation, "feed", failing)
-    answers = (f"Well. {reply()}", reply())
-    async with streaming(scripted(*answers)) as (url, _, _):
-        events = await ask(url, {"prompt": "x"})
-        again = await ask(url, {"prompt": "x"})
+    events, again = await asked_twice()
     assert events[-1].name == "done"
     assert [sent.data["code"] for sent in events if sent.name == "error"] == ["internal"]
     assert [sent.name for sent in again][-2:] == ["result.end", "done"]

@@ -129,28 +129,27 @@ async def test_tls_to_a_plain_port_is_given_up_after_the_time_for_connecting():
     assert time.monotonic() - began < 20
 
 
+async def refused(says, api="anthropic", *, stream=False, **settings):
+    """Ask a gateway before a provider `x` that answers like this; return response and error."""
+    async with model_server(says) as place:
+        provider = ProviderConfig(api=api, url=place.url, retries=0, **settings)
+        config = Config(log="off", map={"default": "x/m"}, providers={"x": provider})
+        async with gateway(config) as (url, _):
+            return await ask(url, stream=stream)
+
+
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("passthrough", [True, False])
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream", "text/plain"])
 async def test_a_web_page_is_one_whatever_it_is_called(kind, passthrough, stream):
-    async with model_server(says(200, PAGE, kind)) as place:
-        provider = ProviderConfig(
-            api="anthropic", url=place.url, retries=0, passthrough=passthrough
-        )
-        config = Config(log="off", map={"default": "x/m"}, providers={"x": provider})
-        async with gateway(config) as (url, _):
-            answer, error = await ask(url, stream=stream)
+    answer, error = await refused(says(200, PAGE, kind), passthrough=passthrough, stream=stream)
     assert answer.status == 502
     assert "x answered 200 with a web page: Not here; check its `url`" in error["message"]
 
 
 @pytest.mark.parametrize("api", ["anthropic", "openai_chat", "openai_responses"])
 async def test_json_that_is_no_answer_is_called_that(api):
-    async with model_server(says(200, "{}")) as place:
-        provider = ProviderConfig(api=api, url=place.url, retries=0)
-        config = Config(log="off", map={"default": "x/m"}, providers={"x": provider})
-        async with gateway(config) as (url, _):
-            answer, error = await ask(url)
+    answer, error = await refused(says(200, "{}"), api)
     text = error["message"].removeprefix("x: ")
     assert (answer.status, text) == (502, "the upstream sent JSON that is no answer")
 
@@ -179,13 +178,8 @@ async def test_a_failure_in_the_middle_names_the_provider(text, words):
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("passthrough", [True, False])
 async def test_an_empty_body_is_called_that(passthrough, stream):
-    async with model_server(says(200, "", "text/event-stream")) as place:
-        provider = ProviderConfig(
-            api="anthropic", url=place.url, retries=0, passthrough=passthrough
-        )
-        config = Config(log="off", map={"default": "x/m"}, providers={"x": provider})
-        async with gateway(config) as (url, _):
-            answer, error = await ask(url, stream=stream)
+    nothing = says(200, "", "text/event-stream")
+    answer, error = await refused(nothing, passthrough=passthrough, stream=stream)
     assert answer.status == 502
     assert error["message"] == "x answered with status 200 and an empty body; check its `url`"
 
