@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.tables import every_row
 
 from toolbridge.codecs.gemini import CODEC
 from toolbridge.core.codec import Target
@@ -52,7 +51,7 @@ def ids(body):
 
 
 @pytest.mark.req("CL-01", "CL-02")
-@every_row("path", CAPTURES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
 def test_a_captured_request_is_written_as_it_was_read(path):
     capture = json.loads(path.read_text("utf-8"))
     model, _, method = capture["path"].removeprefix("/v1beta/models/").partition(":")

@@ -43,7 +43,7 @@ def plain(value):
 
 
 @pytest.mark.req("CL-02")
-@every_row("body", bodies())
+@pytest.mark.parametrize("body", bodies())
 def test_what_a_real_client_sends_goes_on_without_loss(body):
     request = CODEC.decode_request(json.dumps(body).encode())
     sent = CODEC.encode_request(request, Target())
