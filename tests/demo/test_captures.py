@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.tables import every_row
 
 from toolbridge import codecs
 from toolbridge.core.fold import collect
@@ -35,7 +34,7 @@ def captured(api, name):
     return codecs.load(api).decode_request(json.dumps(body).encode(), model="demo", stream=True)
 
 
-@every_row(("api", "name"), FIRST)
+@pytest.mark.parametrize(("api", "name"), FIRST)
 def test_a_real_client_gets_its_file_written(api, name):
     (call,) = collect(answer(captured(api, name), Ids("x"))).calls
     written = json.dumps(call.arguments)
@@ -44,7 +43,7 @@ def test_a_real_client_gets_its_file_written(api, name):
     assert PROMPT not in written
 
 
-@every_row(
+@pytest.mark.parametrize(
     ("api", "name"),
     [(api, name.replace("_1.", "_2.").replace("_0.", "_1.")) for api, name in FIRST],
 )
