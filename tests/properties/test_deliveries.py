@@ -91,13 +91,18 @@ def deliveries(data, events):
     ]
 
 
+def whole(found):
+    """Return the bytes of an encoder as one, and events as they are."""
+    return b"".join(found) if found and isinstance(found[0], bytes) else found
+
+
 @pytest.mark.parametrize("name", STAGES)
 @given(events=texts | answers(), data=st.data())
 def test_a_stage_returns_the_same_for_one_event_and_for_many(name, events, data):
     one_by_one, together = STAGES[name](), STAGES[name]()
     expected = [out for event in events for out in one_by_one.feed(event)]
     found = [out for batch in deliveries(data, events) for out in together.feed_all(batch)]
-    assert found == expected
+    assert whole(found) == whole(expected)
     assert together.close() == one_by_one.close()
 
 
@@ -105,7 +110,8 @@ def test_a_stage_returns_the_same_for_one_event_and_for_many(name, events, data)
 @pytest.mark.parametrize("corner", CORNERS)
 def test_events_that_a_shortcut_must_not_take(name, corner):
     one_by_one, together, events = STAGES[name](), STAGES[name](), CORNERS[corner]
-    assert together.feed_all(events) == [out for event in events for out in one_by_one.feed(event)]
+    expected = [out for event in events for out in one_by_one.feed(event)]
+    assert whole(together.feed_all(events)) == whole(expected)
 
 
 @given(events=texts | answers(), data=st.data())

@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbridge import codecs
-from toolbridge.codecs.ollama import decode_stream as ollama
+from toolbridge.codecs.ollama import decode_stream
 from toolbridge.codecs.ollama import shapes as ollama_shapes
-from toolbridge.codecs.openai_chat import decode_stream as openai_chat
 from toolbridge.codecs.openai_chat import shapes as chat_shapes
+from toolbridge.codecs.openai_chat import text_chunks
 from toolbridge.core.ids import Ids
 
-MODULES = {"ollama": ollama, "openai_chat": openai_chat}
+SHORTCUTS = {"ollama": (decode_stream, "_text_chunks"), "openai_chat": (text_chunks, "decoder")}
+"""Where the decoder of chunks that are only text is."""
 words = st.sampled_from(["", "a", " word", "é", "\ud83d", "\ude00", "[DONE]", "<think>"])
 calls = st.sampled_from(
     [
@@ -172,18 +173,15 @@ class Nothing(msgspec.Struct):
 
 
 def decoded_the_long_way(api, pieces):
-    module = MODULES[api]
-    kept, module._text_chunks = module._text_chunks, msgspec.json.Decoder(Nothing)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(*SHORTCUTS[api], msgspec.json.Decoder(Nothing))
         return decoded(api, pieces)
-    finally:
-        module._text_chunks = kept
 
 
 BEGIN = {"ollama": line_of(TEXT), "openai_chat": chunk_of(choice_of(TEXT))}
 
 
-@pytest.mark.parametrize("api", MODULES)
+@pytest.mark.parametrize("api", SHORTCUTS)
 @given(data=st.data())
 def test_the_shortcut_for_plain_text_changes_no_event(api, data):
     records = data.draw(st.lists(ANY[api] | plain[api] | plain[api], max_size=8))
@@ -235,7 +233,7 @@ def test_the_shortcut_leaves_what_is_more_than_text(api, pieces):
 SPOILED = [b"", b"\n", b"\r", b"\xff", b'"', b"\\", b",", b'"error', b'"content":"x",', b"1", b" "]
 
 
-@pytest.mark.parametrize("api", MODULES)
+@pytest.mark.parametrize("api", SHORTCUTS)
 @given(data=st.data())
 def test_the_shortcut_reads_spoiled_bytes_as_the_long_way_does(api, data):
     """Any byte of a text chunk may be wrong: an event that is not whole, text that is not UTF-8."""
@@ -281,15 +279,17 @@ def test_the_law_knows_every_field_that_is_read():
     assert {*LINE, *other} == {*ollama_shapes.Chunk.__struct_fields__}
 
 
-@pytest.mark.parametrize("api", MODULES)
+@pytest.mark.parametrize("api", SHORTCUTS)
 def test_plain_text_takes_the_shortcut(api, monkeypatch):
+    kept = getattr(*SHORTCUTS[api])
+
     class Counted:
-        def decode(self, line, kept=MODULES[api]._text_chunks):
+        def decode(self, line):
             found.append(line)
             return kept.decode(line)
 
     found = []
-    monkeypatch.setattr(MODULES[api], "_text_chunks", Counted())
+    monkeypatch.setattr(*SHORTCUTS[api], Counted())
     chat = {"index": 0, "delta": {"content": "a"}, "finish_reason": None, "logprobs": None}
     record = {"ollama": {"message": {"role": "assistant", "content": "a"}, "done": False}}.get(
         api, {"id": "c", "object": "chat.completion.chunk", "choices": [chat], "usage": None}

@@ -5,8 +5,8 @@ The code that needs a message holds one `Fold`: the gateway's reply, the streams
 why the answer stopped, and this module derives that reason.
 """
 
-from collections.abc import Iterable
-from operator import itemgetter
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from typing import TypeAlias
 
 import msgspec
@@ -32,6 +32,10 @@ from toolbridge.core.usage import Usage
 BlockEdge: TypeAlias = ev.ThinkingStart | ev.CallStart | ev.ThinkingEnd | ev.CallEnd | ev.PartAdded
 WrittenPiece: TypeAlias = ev.TextDelta | ev.ThinkingDelta | ev.CallDelta
 AnswerReport: TypeAlias = ev.Healed | ev.LogprobsReported | ev.Alternative | ev.Lost
+
+
+_MANY = 8
+"""Events of a delivery above which its texts are fed together."""
 
 
 class _OpenBlock(GrowingText):
@@ -76,21 +80,44 @@ class Fold:
         self._message: Message | None = None
         """The message of an answer that has ended; that of a running one would keep its text twice."""
 
-    def feed_all(self, events: Iterable[ev.Event]) -> None:
+    def feed_all(self, events: list[ev.Event]) -> None:
         """Feed events in their order."""
         self._message = None
+        if len(events) > _MANY:
+            self._feed_many(events)
+            return
         blocks = self._blocks
-        written: _OpenBlock | None = None
         for event in events:
             if type(event) is ev.TextDelta:  # nearly every event of nearly every answer
                 block = blocks.get(event.index)
                 if type(block) is _OpenBlock:
-                    written = block
                     block.pieces.append(event.text)
+                    if len(block.pieces) > MOST_PIECES:
+                        block.join()
                     continue
             self.feed(event)
-        if written is not None and len(written.pieces) > MOST_PIECES:  # once per delivery
-            written.join()
+
+    def _feed_many(self, events: list[ev.Event]) -> None:
+        """Feed the events of a large delivery: one call for all pieces of a text.
+
+        The end of a block has its whole text, so the pieces of a block that ends with them add
+        nothing.
+        """
+        texts: list[ev.TextDelta] = []
+        for kind, run in groupby(events, type):
+            if kind is ev.TextDelta:
+                texts += run  # type: ignore[arg-type]  # the types of a group are those of all
+            else:
+                for event in run:
+                    self.feed(event)
+        indices = {*map(_index_of, texts)}
+        for index in indices:
+            block = self._blocks[index]
+            if type(block) is _OpenBlock:
+                own = texts if len(indices) == 1 else [one for one in texts if one.index == index]
+                block.pieces += map(_text_of, own)
+                if len(block.pieces) > MOST_PIECES:
+                    block.join()
 
     def feed(self, event: ev.Event) -> None:
         self._message = None
@@ -185,6 +212,8 @@ class Fold:
 
 
 _index = itemgetter(0)
+_index_of = attrgetter("index")
+_text_of = attrgetter("text")
 
 
 def _stop_of(end: ev.Finished | ev.Failed) -> StopReason:
@@ -234,7 +263,7 @@ def derive_stop(claimed: StopReason, *, calls: bool) -> StopReason:
     return claimed
 
 
-def collect(events: Iterable[ev.Event]) -> Message:
+def collect(events: list[ev.Event]) -> Message:
     """Return the message that `events` describe."""
     fold = Fold()
     fold.feed_all(events)

@@ -1,5 +1,7 @@
 """Split NDJSON (newline-delimited JSON) into lines while it arrives. Ollama streams in it."""
 
+from itertools import repeat, takewhile
+
 from toolbridge.core.errors import BrokenWire
 
 MAX_LINE = 8 * 1024 * 1024
@@ -28,11 +30,12 @@ class LineReader:
             if whole and self._held:
                 self._hold(whole[0])
                 whole[0] = self._take()
-            for line in whole:
-                if len(line) > self._max_line:
-                    raise self._too_long()
-                if stripped := line.strip(_BLANKS):
-                    lines.append(stripped)
+            fitting = whole
+            if whole and max(map(len, whole)) > self._max_line:
+                fitting = [*takewhile(lambda line: len(line) <= self._max_line, whole)]
+            lines += filter(None, map(bytes.strip, fitting, repeat(_BLANKS)))
+            if fitting is not whole:
+                raise self._too_long()
             if rest:
                 self._hold(rest)
         except BrokenWire as error:

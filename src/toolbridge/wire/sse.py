@@ -4,6 +4,8 @@ Lines end in LF, CR or CRLF, also when the network cuts between the two. Data st
 a multi-byte character that was cut is whole again before it is decoded.
 """
 
+from itertools import repeat
+
 import msgspec
 
 from toolbridge.core.errors import BrokenWire
@@ -11,6 +13,7 @@ from toolbridge.core.errors import BrokenWire
 MAX_EVENT = 8 * 1024 * 1024
 _END = b"\n\n"
 _BOM = b"\xef\xbb\xbf"
+_DATA = b"data: "
 
 
 class SseEvent(msgspec.Struct, frozen=True):
@@ -96,19 +99,19 @@ class SseReader:
         return events
 
     def _take_all(self, lines: list[bytes], events: list[SseEvent]) -> None:
+        if self._first and lines and not lines[0].startswith(_BOM):
+            self._first = False
         if not (self._first or self._event or self._id or self._size or any(lines[1::2])):
             # Nearly every delivery of several events: a `data:` line and an empty one in turn.
             whole = len(lines) & ~1
-            longest = self._max_event
-            events += [
-                SseEvent(line[6:])
-                for line in lines[:whole:2]
-                if line[:6] == b"data: " and len(line) <= longest
-            ]
-            if len(events) == whole // 2:
+            datas = lines[:whole:2]
+            if (
+                datas
+                and all(map(bytes.startswith, datas, repeat(_DATA)))
+                and max(map(len, datas)) <= self._max_event
+            ):
+                events += map(SseEvent, map(bytes.removeprefix, datas, repeat(_DATA)))
                 lines = lines[whole:]
-            else:
-                events.clear()
         for line in lines:
             if line.startswith(b"data: ") and not self._first:  # nearly every line
                 if self._size + len(line) > self._max_event:

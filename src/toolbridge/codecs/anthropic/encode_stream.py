@@ -4,6 +4,9 @@ Anthropic, streaming: blocks follow one another, and their indices have no gaps.
 so `BlockOrder` puts them in order and `_BlockWriter` numbers them.
 """
 
+from itertools import groupby
+from operator import attrgetter
+
 import msgspec
 
 from toolbridge.codecs.anthropic.citations import encode_citations
@@ -32,6 +35,8 @@ from toolbridge.core.usage import Usage
 from toolbridge.wire.sse import write_event
 
 _encode = msgspec.json.Encoder().encode
+_index_of = attrgetter("index")
+_text_of = attrgetter("text")
 PING = write_event(b'{"type":"ping"}', b"ping")
 _MESSAGE_STOP = write_event(b'{"type":"message_stop"}', b"message_stop")
 
@@ -72,16 +77,22 @@ class StreamEncoder:
     def feed_all(self, events: list[ev.Event]) -> list[bytes]:
         """Feed the events of one delivery."""
         written: list[bytes] = []
-        for event in events:
-            if type(event) is ev.TextDelta and event.index == self._order.current:
-                # A shortcut for the most frequent event.
-                try:
-                    json = _encode(event.text)
-                except UnicodeEncodeError:  # a lone surrogate
-                    json = dump_bytes(event.text)
-                written.append(self._blocks.text_head + json + _DELTA_TAIL)
-            else:
-                written += self.feed(event)
+        for kind, run in groupby(events, type):
+            if kind is not ev.TextDelta:
+                for event in run:
+                    written += self.feed(event)
+                continue
+            # A shortcut for the most frequent events: a delivery may have hundreds.
+            deltas = [*run]
+            if {*map(_index_of, deltas)} != {self._order.current}:
+                written += [data for event in deltas for data in self.feed(event)]
+                continue
+            try:
+                pieces = [*map(_encode, map(_text_of, deltas))]
+            except UnicodeEncodeError:  # a lone surrogate
+                pieces = [*map(dump_bytes, map(_text_of, deltas))]
+            head = self._blocks.text_head
+            written.append(head + (_DELTA_TAIL + head).join(pieces) + _DELTA_TAIL)
         return written
 
     def feed(self, event: ev.Event, /) -> list[bytes]:

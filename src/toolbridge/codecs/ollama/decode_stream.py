@@ -5,6 +5,9 @@ counts. A body without streaming is one such line, so both are read in the same 
 """
 
 import json
+from contextlib import suppress
+from itertools import islice, repeat
+from operator import attrgetter
 
 import msgspec
 
@@ -31,6 +34,8 @@ _KEYED_ERROR = b'{"error parsing tool call":'
 """Ollama 0.11 (ollama#11704): the error's text is the key of the line."""
 _KEYED = _KEYED_ERROR[:8]
 _NO_USAGE = Usage()
+_content = attrgetter("message.content")
+_is_done = attrgetter("done")
 _CALL = "call"
 """The key of every call in the draft: calls come whole, one after the other."""
 
@@ -65,23 +70,15 @@ class StreamDecoder:
 
     def _decode_all(self, lines: list[bytes]) -> list[Event]:
         events: list[Event] = []
-        texts: list[str] = []
-        for line in lines:
-            if self._in_text and line[:8] != _KEYED:
-                try:
-                    chunk = _text_chunks.decode(line)
-                except _UNDECODABLE:
-                    self._in_text = False
-                else:
-                    if not chunk.done:
-                        texts.append(chunk.message.content)
-                        continue
-            if texts:
+        at, keyed = 0, any(map(bytes.startswith, lines, repeat(_KEYED)))
+        while at < len(lines) and not self._draft.ended:
+            if self._in_text and not keyed and (texts := _texts_of(lines, at)):
                 events += self._draft.text_pieces(texts)
-                texts = []
-            events += self._decode(line)
-        if texts:
-            events += self._draft.text_pieces(texts)
+                at += len(texts)
+                self._in_text = at == len(lines)
+            else:
+                events += self._decode(lines[at])
+                at += 1
         return events
 
     def close(self) -> list[Event]:
@@ -154,6 +151,19 @@ class StreamDecoder:
         events = self._draft.call(_CALL, name=call.function.name or "", id=call.id or "")
         events += self._draft.arguments(_CALL, _arguments(call.function.arguments))
         return events + self._draft.end(_CALL)
+
+
+def _texts_of(lines: list[bytes], begin: int) -> list[str]:
+    """Return the texts of the lines from `begin` on, up to the first that has more than text.
+
+    A delivery may have hundreds of lines, so there is no line of Python for each one.
+    """
+    chunks: list[shapes.TextChunk] = []
+    with suppress(*_UNDECODABLE):
+        chunks.extend(map(_text_chunks.decode, islice(lines, begin, None)))
+    if any(map(_is_done, chunks)):
+        del chunks[[*map(_is_done, chunks)].index(True) :]
+    return [*map(_content, chunks)]
 
 
 def _arguments(value: Json) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from toolbridge.codecs.openai_chat import shapes
+from toolbridge.codecs.openai_chat import shapes, text_chunks
 from toolbridge.codecs.openai_chat.decode_calls import CallDecoder
 from toolbridge.codecs.openai_chat.rejections import decode_error
 from toolbridge.codecs.openai_chat.thinking import decode_seal
@@ -28,8 +28,6 @@ from toolbridge.wire.shapes import AnyObject, decode_chunk
 from toolbridge.wire.sse import SseEvent
 
 _chunks = msgspec.json.Decoder(shapes.Chunk)
-_text_chunks = msgspec.json.Decoder(shapes.TextChunk)
-_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _LEGACY = -1
 """The index of the call in the deprecated `function_call`."""
 
@@ -60,8 +58,8 @@ class StreamDecoder:
         data = self._reply.sse.only_data(piece)  # nearly every piece, and nearly always text
         if data and answer.in_text:
             try:
-                return answer.draft.text(_text_chunks.decode(data).choices[0].delta.content)
-            except _UNDECODABLE:
+                return answer.draft.text(text_chunks.decoder.decode(data).choices[0].delta.content)
+            except text_chunks.UNDECODABLE:
                 answer.in_text = False
         if data:
             return answer.read_record(SseEvent(data))
@@ -114,21 +112,15 @@ class _Answer:
     def read_records(self, records: list[SseEvent | WholeBody]) -> list[Event]:
         """Read the events of a stream that arrived together, or a whole body."""
         events: list[Event] = []
-        texts: list[str] = []
-        for record in records:
-            if self.in_text and isinstance(record, SseEvent) and not record.event:
-                try:
-                    texts.append(_text_chunks.decode(record.data).choices[0].delta.content)
-                    continue
-                except _UNDECODABLE:
-                    self.in_text = False
-            if texts:
+        at, unnamed = 0, text_chunks.are_unnamed(records)
+        while at < len(records) and not self.draft.ended:
+            if self.in_text and unnamed and (texts := text_chunks.texts_of(records, at)):
                 events += self.draft.text_pieces(texts)
-                texts = []
-            if not self.draft.ended:
-                events += self.read_record(record)
-        if texts:
-            events += self.draft.text_pieces(texts)
+                at += len(texts)
+                self.in_text = at == len(records)
+            else:
+                events += self.read_record(records[at])
+                at += 1
         return events
 
     def read_record(self, record: SseEvent | WholeBody) -> list[Event]:
@@ -138,7 +130,7 @@ class _Answer:
             return self._finish(self._claimed or "end") if self.draft.started else []
         try:
             chunk = _chunks.decode(record.data)
-        except _UNDECODABLE:
+        except text_chunks.UNDECODABLE:
             try:
                 chunk = decode_chunk(record.data, _chunks)
             except BrokenWire as error:
