@@ -84,37 +84,34 @@ class ChargeAccount(Protocol):
     def leave(self, charge: "Charge") -> None: ...
 
 
-class Charge:
+class Charge(msgspec.Struct, eq=False):
     """One model request: its reservation, and the answer as far as it was read."""
 
-    def __init__(
-        self, charges: ChargeAccount, key: KeyRecord | None, request: ChargedRequest
-    ) -> None:
-        self._charges = charges
-        self.key = key
-        self._request = request
-        self._at = charges.clock()
-        self._route: Route | None = None
-        """The route that answers; a chain may change it."""
-        self._asked: RequestSize | None = None
-        self.reservation: Reservation | None = None
-        self.counted = False
-        """Whether the request is counted, by a reservation for this route or another one."""
-        self.reading: Fold | None = None
-        """The answer as far as it was read; the reader sets it."""
-        self.message: Message | None = None
-        """The answer in the end."""
-        self._earlier = _NOTHING
-        """What earlier requests to the model for the same answer have used; it is settled."""
-        self._refused = False
-        """Whether the key had too little left for a further request to the model."""
-        self._row: LedgerRow | None = None
-        """The row that the journal has."""
-        self._settled = False
-        self._known: tuple[Usage, Usage] | None = None
-        """The last usage without its cost and with it."""
-        self._ended: tuple[Message, Message, bool] | None = None
-        """The answer that was settled, the same with all its usage, and whether that is estimated."""
+    _charges: ChargeAccount
+    key: KeyRecord | None
+    _request: ChargedRequest
+    _at: float
+    _route: Route | None = None
+    """The route that answers; a chain may change it."""
+    _asked: RequestSize | None = None
+    reservation: Reservation | None = None
+    counted: bool = False
+    """Whether the request is counted, by a reservation for this route or another one."""
+    reading: Fold | None = None
+    """The answer as far as it was read; the reader sets it."""
+    message: Message | None = None
+    """The answer in the end."""
+    _earlier: Usage = _NOTHING
+    """What earlier requests to the model for the same answer have used; it is settled."""
+    _refused: bool = False
+    """Whether the key had too little left for a further request to the model."""
+    _row: LedgerRow | None = None
+    """The row that the journal has."""
+    _settled: bool = False
+    _known: tuple[Usage, Usage] | None = None
+    """The last usage without its cost and with it."""
+    _ended: tuple[Message, Message, bool] | None = None
+    """The answer that was settled, the same with all its usage, and whether that is estimated."""
 
     async def fit(self, route: Route, asked: RequestSize) -> None:
         """Reserve for `route`, which is tried now; raise if the key has too little left for it."""

@@ -69,7 +69,7 @@ class Charges:
 
     def begin(self, key: KeyRecord | None, request: ChargedRequest) -> Charge:
         """Return a charge that reserves when the route of the request is known."""
-        return Charge(self, key, request)
+        return Charge(self, key, request, self.clock())
 
     def follow(self, charge: Charge) -> None:
         """Note what the charge has used while it runs."""

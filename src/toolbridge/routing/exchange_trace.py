@@ -8,6 +8,9 @@ is asked, and `toolbridge serve --record` writes the bytes to a file. Without a 
 import random
 import time
 from collections.abc import Mapping
+from functools import partial
+
+import msgspec
 
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Problem
@@ -20,35 +23,34 @@ MAX_RECORDED = 16 * 1024 * 1024
 """Bytes of the responses of one request that a recording holds."""
 
 
-class TracedAttempt:
+class TracedAttempt(msgspec.Struct, eq=False):
     """One request to a provider."""
 
-    def __init__(self, route: Route, at: float) -> None:
-        self.route = route
-        self.at = at
-        """Seconds since the client's request."""
-        self.path = ""
-        self.body = b""
-        self.headers: Mapping[str, str] = {}
-        """The headers of the request without the provider's credentials."""
-        self.ready: PreparedRequest | None = None
-        """The prepared request of an attempt without a body of its own: a node or the demo model."""
-        self.passed_through = False
-        self.tool_mode = ""
-        self.dialect = ""
-        self.names: Mapping[str, str] = {}
-        """Names of tools at the target → the client's names."""
-        self.losses: tuple[Loss, ...] = ()
-        self.status = 0
-        self.response_headers: Mapping[str, str] = {}
-        self.pieces: list[tuple[float, bytes]] = []
-        """The bytes of the response with their times, if the trace records."""
-        self.answered_at = 0.0
-        self.broken: Problem | None = None
-        """Why the response did not arrive, or not to its end."""
-        self.problem: Problem | None = None
-        self.outcome = ""
-        """Why the request was sent again; empty for the last attempt."""
+    route: Route
+    at: float
+    """Seconds since the client's request."""
+    path: str = ""
+    body: bytes = b""
+    headers: Mapping[str, str] = {}
+    """The headers of the request without the provider's credentials."""
+    ready: PreparedRequest | None = None
+    """The prepared request of an attempt without a body of its own: a node or the demo model."""
+    passed_through: bool = False
+    tool_mode: str = ""
+    dialect: str = ""
+    names: Mapping[str, str] = {}
+    """Names of tools at the target → the client's names."""
+    losses: tuple[Loss, ...] = ()
+    status: int = 0
+    response_headers: Mapping[str, str] = {}
+    pieces: list[tuple[float, bytes]] = []
+    """The bytes of the response with their times, if the trace records."""
+    answered_at: float = 0.0
+    broken: Problem | None = None
+    """Why the response did not arrive, or not to its end."""
+    problem: Problem | None = None
+    outcome: str = ""
+    """Why the request was sent again; empty for the last attempt."""
 
 
 class TracedToolRun:
@@ -70,22 +72,21 @@ class TracedToolRun:
         self.result = outcome_summary(outcome)
 
 
-class ExchangeTrace:
+class ExchangeTrace(msgspec.Struct, eq=False):
     """The attempts to answer one request of a client."""
 
-    def __init__(self, seed: bytes = b"") -> None:
-        self.records = False
-        """Whether the bytes of responses are kept."""
-        # Ids need to differ, not to be secret.
-        self.seed = seed or random.getrandbits(128).to_bytes(16, "little")
-        """The seed of the ids in the answer; a replay with the same seed writes the same ids."""
-        self.started = time.monotonic()
-        self.attempts: list[TracedAttempt] = []
-        self.tool_runs: list[TracedToolRun] = []
-        """The server tools that the gateway ran, in the order of their beginnings."""
-        self._room = MAX_RECORDED
-        self.truncated = False
-        """Whether bytes were left out, because the request has too many."""
+    # Ids need to differ, not to be secret.
+    seed: bytes = msgspec.field(default_factory=partial(random.randbytes, 16))
+    """The seed of the ids in the answer; a replay with the same seed writes the same ids."""
+    records: bool = False
+    """Whether the bytes of responses are kept."""
+    started: float = msgspec.field(default_factory=time.monotonic)
+    attempts: list[TracedAttempt] = []
+    tool_runs: list[TracedToolRun] = []
+    """The server tools that the gateway ran, in the order of their beginnings."""
+    _room: int = MAX_RECORDED
+    truncated: bool = False
+    """Whether bytes were left out, because the request has too many."""
 
     def begin(self, route: Route) -> TracedAttempt:
         """Return a new attempt."""

@@ -23,6 +23,7 @@ from toolbridge.accounting.limits_of_keys import Amounts
 from toolbridge.config import Config, StreamConfig, secret
 from toolbridge.core.errors import RateLimited
 from toolbridge.core.ids import Ids
+from toolbridge.core.json import Json
 from toolbridge.server.auth import Guard
 from toolbridge.server.created_keys import CreatedKeys
 from toolbridge.server.gateway import Gateway
@@ -183,10 +184,11 @@ class App:
 
     def open_entry(self, exchange: IncomingRequest) -> Entry:
         """Return a new log entry for a request."""
-        entry = Entry(exchange.id)
-        entry.fields["http.request.method"] = exchange.method
-        entry.fields["url.path"] = exchange.path
-        return entry
+        fields: dict[str, Json] = {
+            "http.request.method": exchange.method,
+            "url.path": exchange.path,
+        }
+        return Entry(exchange.id, fields)
 
     def admit(self, request: IncomingRequest, entry: Entry) -> None:
         """Count a concurrent request until `release`; raise `RateLimited` above the limit.

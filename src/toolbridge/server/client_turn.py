@@ -6,6 +6,8 @@ the request is prepared for, and replaces what the address before it has set.
 
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
+
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.codec import AnswerContext, Codec
@@ -21,7 +23,7 @@ from toolbridge.routing.sources import Batch
 from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_provider
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.kept_requests import KeptRequest
-from toolbridge.server.request_fields import is_agent, note_model
+from toolbridge.server.request_fields import note_model
 from toolbridge.server.request_log import Entry
 
 MAX_HEADER = 1000
@@ -29,41 +31,32 @@ TRIED = "x-toolbridge-tried"
 WARNING = "x-toolbridge-warning"
 
 
-class ClientTurn:
+class ClientTurn(msgspec.Struct, eq=False):
     """One client request: how it is served at this moment, and what is reported about it."""
 
-    def __init__(
-        self,
-        exchange: HttpExchange,
-        entry: Entry,
-        codec: Codec,
-        request: Request,
-        kept: KeptRequest,
-        edits: tuple[Loss, ...] = (),
-    ) -> None:
-        self.exchange = exchange
-        self.entry = entry
-        self.codec = codec
-        self.request = request
-        """The request as the client sent it, without what its key may not use."""
-        self.kept = kept
-        self.edits = edits
-        """What the gateway itself has changed in the request, by scopes and by the loop guard."""
-        self.from_agent = is_agent(exchange)
-        """Whether the client is a coding agent that attaches options its user did not choose."""
-        self.charge: Charge | None = None
-        self.asked = AnswerContext(request, entry.at, times=entry)
-        self.counted: TokenCount | None = None
-        """The tokens of the prompt; None for an answer that needs no model."""
-        self.passing: PassthroughRequest | None = None
-        """The request in passthrough; None for a translated one."""
-        self.passes = 1
-        """Requests to the model for the answer; more than one if the gateway runs tools."""
-        self.same_api = False
-        self.tried: Sequence[TriedAddress] = ()
-        self._address = ""
-        self._returned: dict[str, str] = {}
-        """The provider's headers that are sent to the client."""
+    exchange: HttpExchange
+    entry: Entry
+    codec: Codec
+    request: Request
+    """The request as the client sent it, without what its key may not use."""
+    kept: KeptRequest
+    edits: tuple[Loss, ...]
+    """What the gateway itself has changed in the request, by scopes and by the loop guard."""
+    from_agent: bool
+    """Whether the client is a coding agent that attaches options its user did not choose."""
+    asked: AnswerContext
+    charge: Charge | None = None
+    counted: TokenCount | None = None
+    """The tokens of the prompt; None for an answer that needs no model."""
+    passing: PassthroughRequest | None = None
+    """The request in passthrough; None for a translated one."""
+    passes: int = 1
+    """Requests to the model for the answer; more than one if the gateway runs tools."""
+    same_api: bool = False
+    tried: Sequence[TriedAddress] = ()
+    _address: str = ""
+    _returned: dict[str, str] = {}
+    """The provider's headers that are sent to the client."""
 
     @property
     def passed(self) -> PassedBytes | None:

@@ -125,9 +125,7 @@ class ExchangeRecorder:
 
 def _lightened(attempt: TracedAttempt) -> TracedAttempt:
     """Return an attempt without the bytes of its response, for `toolbridge explain`."""
-    light = TracedAttempt(attempt.route, attempt.at)
-    light.__dict__.update(attempt.__dict__, pieces=[])
-    return light
+    return msgspec.structs.replace(attempt, pieces=[])
 
 
 def _logins(exchange: HttpExchange) -> list[str]:

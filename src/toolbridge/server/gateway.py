@@ -18,7 +18,7 @@ import msgspec
 from toolbridge.accounting.spent import with_output
 from toolbridge.config import Config, ProviderConfig, secret, secrets_of
 from toolbridge.core import events as ev
-from toolbridge.core.codec import Codec, Encoder
+from toolbridge.core.codec import AnswerContext, Codec, Encoder
 from toolbridge.core.errors import NotAllowed, ToolbridgeError, Truncated
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
@@ -43,7 +43,7 @@ from toolbridge.server.passthrough import (
     TurnWriter,
     reply_as_provider,
 )
-from toolbridge.server.request_fields import note_client
+from toolbridge.server.request_fields import is_agent, note_client
 from toolbridge.server.request_log import Entry
 from toolbridge.server.rule_routes import choose_addresses, key_name, routing_headers
 from toolbridge.server.server_tool_turns import GatewayTools
@@ -141,7 +141,9 @@ class Gateway:
         request, edits = permitted_request(request, exchange.access, self.config.loop_guard)
         kept.request_model = request.model
         kept.session = request.session or request.user  # Claude Code's user id names its session
-        turn = ClientTurn(exchange, entry, ask.codec, request, kept, edits)
+        asked = AnswerContext(request, entry.at, times=entry)
+        agent = is_agent(exchange)
+        turn = ClientTurn(exchange, entry, ask.codec, request, kept, edits, agent, asked)
         if (corrections := self.router.sources.corrections).unread:
             await corrections.load()
         find = partial(self.addresses, request, exchange, entry)

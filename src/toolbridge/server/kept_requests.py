@@ -26,30 +26,27 @@ MOST = 1000
 """Requests that are kept, however small they are."""
 
 
-class KeptRequest:
+class KeptRequest(msgspec.Struct, eq=False):
     """One request of a client, and what is needed to explain it."""
 
-    def __init__(
-        self, exchange: HttpExchange, ask: ApiEndpoint, body: bytes, entry: Entry, seed: bytes
-    ) -> None:
-        self.id = exchange.id
-        self.owner = owner_of(exchange.caller) if exchange.caller else ""
-        self.path = exchange.path
-        self.ask = ask
-        self.body = body
-        self.entry = entry
-        self.trace = ExchangeTrace(seed)
-        self.request_model = ""
-        self.session = ""
-        self.route: Route | None = None
-        self.estimate: TokenCount | None = None
-        self.estimates: dict[str, TokenCount] = {}
-        """Address → the token count of the request there."""
-        self.on_finish: Callable[[KeptRequest], None] | None = None
-        """Called once at the end, with the request."""
-        self.status = 0
-        self.duration = 0.0
-        self._answer_size = 0
+    id: str
+    owner: str
+    path: str
+    ask: ApiEndpoint
+    body: bytes
+    entry: Entry
+    trace: ExchangeTrace
+    request_model: str = ""
+    session: str = ""
+    route: Route | None = None
+    estimate: TokenCount | None = None
+    estimates: dict[str, TokenCount] = {}
+    """Address → the token count of the request there."""
+    on_finish: Callable[["KeptRequest"], None] | None = None
+    """Called once at the end, with the request."""
+    status: int = 0
+    duration: float = 0.0
+    _answer_size: int = 0
 
     def finish(self, status: int) -> None:
         """Note the end of the request, and drop the media of its answer."""
@@ -116,7 +113,9 @@ class KeptRequests:
         self, exchange: HttpExchange, ask: ApiEndpoint, body: bytes, entry: Entry
     ) -> KeptRequest:
         """Return a new request, which is kept from its end on."""
-        kept = KeptRequest(exchange, ask, body, entry, self._seed)
+        owner = owner_of(exchange.caller) if exchange.caller else ""
+        trace = ExchangeTrace(self._seed) if self._seed else ExchangeTrace()
+        kept = KeptRequest(exchange.id, owner, exchange.path, ask, body, entry, trace)
         entry.on_end = partial(self.add, kept)
         return kept
 

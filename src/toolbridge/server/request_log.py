@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TextIO
 
+import msgspec
+
 from toolbridge.accounting.limits_of_keys import nanos
 from toolbridge.core.fold import without_cut_calls
 from toolbridge.core.json import Json, dump_bytes, dumps
@@ -27,52 +29,56 @@ _LONGEST = 500
 _SHORT = 4096
 """Characters of one text in a row of the ledger, until its secrets are masked."""
 _ROW_FIELDS = (
-    "request.id", "toolbridge.key", "client.name", "session.id", "surface",
+    "toolbridge.key", "client.name", "session.id", "surface",
     "gen_ai.request.model", "gen_ai.response.model", "gen_ai.provider.name", "error.type",
 )  # fmt: skip
 """The fields of an entry that a row of the ledger has."""
 _BLANKS = ("",) * len(_ROW_FIELDS)
 _MOST = 20
 """Items of one list in a line."""
-_OWN = frozenset({"time", "request.id"})
-"""The fields whose texts the gateway makes, new ones for each request."""
+_OWN = ("time", "request.id")
+"""The first fields of a line. The gateway makes their texts, new ones for each request."""
+_UPSTREAM_ID = "upstream.request.id"
+_LISTS = frozenset({"tried", "dropped", "healed", "routes.tried"})
+"""The fields that are lists of texts which a client or a provider may choose."""
+_is_text = str.__instancecheck__
 _MOST_PLAIN = 1000
-"""Fields in memory that are written as they are: models, paths and clients repeat."""
+"""Fields and lines in memory that are written as they are: models, paths and clients repeat."""
 
 
-class Entry:
+class Entry(msgspec.Struct, eq=False):
     """The log entry of one request, filled in while it is served."""
 
-    def __init__(self, request_id: str) -> None:
-        self.started = time.monotonic()
-        self.at = time.time()
-        self.took: float | None = None
-        """The seconds of the whole request; None while it runs."""
-        self.first_token: float | None = None
-        self.fields: dict[str, Json] = {"request.id": request_id}
-        self.losses: list[Loss] = []
-        self.tried: list[str] = []
-        """The addresses of the chain that did not answer, and why."""
-        self.tried_providers: list[tuple[str, str]] = []
-        """The provider and the class of the failure of each of them."""
-        self.healed: tuple[HealingReport, ...] = ()
-        self.message: Message | None = None
-        self.inner: list[tuple[Entry, int]] = []
-        """The requests that the gateway itself made for this one, with their status."""
-        self.asks_model = False
-        """Whether the request asks a model, so that the ledger gets a row."""
-        self.handed_over = False
-        """Whether the task that makes the answer records the entry, instead of the client's."""
-        self.free = False
-        """Whether the model costs nothing, because it runs on this machine."""
-        self.trace_parent = ""
-        """The client's `traceparent` header; the span of this request continues its trace."""
-        self.estimated = False
-        """Whether the usage of the answer is an estimate."""
-        self.body = b""
-        """The request body; quotes from it are removed from logged errors."""
-        self.on_end: Callable[[int], None] | None = None
-        """Called with the status when the request has ended; `kept_requests` keeps it then."""
+    id: str
+    fields: dict[str, Json] = {}
+    started: float = msgspec.field(default_factory=time.monotonic)
+    at: float = msgspec.field(default_factory=time.time)
+    took: float | None = None
+    """The seconds of the whole request; None while it runs."""
+    first_token: float | None = None
+    losses: list[Loss] = []
+    tried: list[str] = []
+    """The addresses of the chain that did not answer, and why."""
+    tried_providers: list[tuple[str, str]] = []
+    """The provider and the class of the failure of each of them."""
+    healed: tuple[HealingReport, ...] = ()
+    message: Message | None = None
+    inner: list[tuple["Entry", int]] = []
+    """The requests that the gateway itself made for this one, with their status."""
+    asks_model: bool = False
+    """Whether the request asks a model, so that the ledger gets a row."""
+    handed_over: bool = False
+    """Whether the task that makes the answer records the entry, instead of the client's."""
+    free: bool = False
+    """Whether the model costs nothing, because it runs on this machine."""
+    trace_parent: str = ""
+    """The client's `traceparent` header; the span of this request continues its trace."""
+    estimated: bool = False
+    """Whether the usage of the answer is an estimate."""
+    body: bytes = b""
+    """The request body; quotes from it are removed from logged errors."""
+    on_end: Callable[[int], None] | None = None
+    """Called with the status when the request has ended; `kept_requests` keeps it then."""
 
     def note(self, **fields: Json) -> None:
         """Set fields; a double underscore in a name stands for a dot."""
@@ -114,7 +120,7 @@ class Entry:
         texts = list(map(str, map(fields.get, _ROW_FIELDS, _BLANKS)))
         if len("".join(texts)) > _SHORT:
             texts = [text[:_SHORT] for text in texts]
-        id, key, client, session, api, asked, model, provider, error = texts
+        key, client, session, api, asked, model, provider, error = texts
         if so_far is not None:
             error = INTERRUPTED
         elif not error and message.problem is not None:
@@ -124,7 +130,7 @@ class Entry:
             routes = self._tried_routes()
         # By position, in the order of the fields: names cost a third of the time.
         return LedgerRow(
-            id, self.at, key, client, session, api, asked, model, provider, routes,
+            self.id, self.at, key, client, session, api, asked, model, provider, routes,
             status, error,
             usage.input, usage.cache_read, usage.cache_write, usage.output, usage.reasoning,
             estimated,
@@ -146,6 +152,7 @@ class Entry:
         took = self.seconds if self.took is None else self.took
         shown: dict[str, Json] = {
             "time": stamp(self.at),
+            "request.id": self.id,
             **self.fields,
             "http.response.status_code": status,
             "duration_ms": round(took * 1000, 1),
@@ -221,6 +228,9 @@ class RequestLog:
         )
         self._style = "pretty" if pretty else "json"
         self._plain: set[tuple[str, str]] = set()
+        """The fields that are written as they are."""
+        self._plain_lines: set[tuple[tuple[str, ...], tuple[Json, ...]]] = set()
+        """The names and texts of such lines, without those that are new for each request."""
 
     def write(self, line: dict[str, Json], *, later: bool = False) -> None:
         """Write a line; with `later` it may wait for the end of the turn of the event loop."""
@@ -237,6 +247,23 @@ class RequestLog:
 
     def _is_plain(self, line: dict[str, Json]) -> bool:
         """Whether nothing in `line` is shortened, masked or escaped."""
+        texts = [*filter(_is_text, line.values())]
+        if isinstance(id := line.get(_UPSTREAM_ID), str):
+            if not self._learn(_UPSTREAM_ID, id):
+                return False
+            texts.remove(id)
+        known = (*line,), (*texts[len(_OWN) :],)
+        if known in self._plain_lines:
+            return True
+        if not self._has_plain_fields(line):
+            return False
+        if known[0][: len(_OWN)] == _OWN and _LISTS.isdisjoint(line):
+            if len(self._plain_lines) >= _MOST_PLAIN:
+                self._plain_lines.clear()
+            self._plain_lines.add(known)
+        return True
+
+    def _has_plain_fields(self, line: dict[str, Json]) -> bool:
         plain = self._plain
         for name, value in line.items():
             if type(value) is str:

@@ -124,7 +124,7 @@ def process_names(app: "App", team: "list[TeamRows]") -> dict[str, str]:
     if app.team is None:
         return {}
     own = {row.id: app.team.name for row in app.recent_requests.all()}
-    own |= {str(entry.fields["request.id"]): app.team.name for entry in app.in_flight.values()}
+    own |= {entry.id: app.team.name for entry in app.in_flight.values()}
     return own | {row.id: one.name for one in team for row in (*one.running, *one.ended)}
 
 
