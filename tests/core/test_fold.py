@@ -69,8 +69,10 @@ def test_half_a_call_is_never_a_whole_one():
 
 def test_a_piece_for_a_closed_block_is_refused():
     fold = folded([ev.TextStart(0), ev.TextEnd(0, Text("Hi"))])
+    assert fold.message.content == (Text("Hi"),)
+    fold.feed(ev.TextDelta(0, "!"))
     with pytest.raises(TypeError, match="block 0 is closed"):
-        fold.feed(ev.TextDelta(0, "!"))
+        assert fold.message
 
 
 def test_healings_are_kept():

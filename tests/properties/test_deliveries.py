@@ -122,3 +122,14 @@ def test_a_fold_is_the_same_for_one_event_and_for_many(events, data):
     for batch in deliveries(data, events):
         together.feed_all(batch)
     assert together.message == one_by_one.message
+
+
+@given(events=texts | answers(), data=st.data())
+def test_a_message_is_the_same_if_it_was_read_before(events, data):
+    """The message of one text is made without its parts, unless they were needed before."""
+    at_once, before = Fold(), Fold()
+    at_once.feed_all(events)
+    for batch in deliveries(data, events):
+        before.feed_all(batch)
+        assert before.losses is not None
+    assert before.message == at_once.message

@@ -65,17 +65,18 @@ class Draft:
     text ends the open thinking block and the reverse, as in APIs that only append.
     """
 
+    _usage = _NO_USAGE
+    _next = 0
+    _calls = False
+    started = False
+    ended = False
+
     def __init__(self, ids: Ids | None = None) -> None:
         self._ids = ids or Ids()
-        self._usage = _NO_USAGE
         self._texts: list[GrowingText] = []
         self._open: dict[Hashable, _Block] = {}
-        self._next = 0
         self._called: set[str] = set()
         self._lost: set[str] = set()
-        self._calls = False
-        self.started = False
-        self.ended = False
 
     @property
     def texts(self) -> list[str]:

@@ -34,10 +34,6 @@ WrittenPiece: TypeAlias = ev.TextDelta | ev.ThinkingDelta | ev.CallDelta
 AnswerReport: TypeAlias = ev.Healed | ev.LogprobsReported | ev.Alternative | ev.Lost
 
 
-_MANY = 8
-"""Events of a delivery above which its texts are fed together."""
-
-
 class _OpenBlock(GrowingText):
     """A block that has not ended. Its text is made only when the message is read."""
 
@@ -66,39 +62,105 @@ class Fold:
     may leave out the deltas, as the stream encoders do.
     """
 
+    _parts: "_FoldedParts | None" = None
+    """What the events before those that wait describe."""
+    _message: Message | None = None
+    """The message of an answer that has ended; that of a running one would keep its text twice."""
+
     def __init__(self) -> None:
-        self.id = ""
-        self.model = ""
-        self.envelope: Foreign | None = None
-        self.usage = Usage()
-        self.healed: list[HealingReport] = []
-        self.losses: list[Loss] = []
-        self.logprobs: list[TokenLogprob] = []
-        self.alternatives: dict[int, Fold] = {}
-        self._blocks: dict[int, _OpenBlock | Part] = {}
-        self._terminal: ev.Finished | ev.Failed | None = None
-        self._message: Message | None = None
-        """The message of an answer that has ended; that of a running one would keep its text twice."""
+        self._waiting: list[ev.Event] = []
+
+    def feed(self, event: ev.Event) -> None:
+        self._message = None
+        self._waiting.append(event)
+        if len(self._waiting) > _MOST_WAITING:
+            self._folded()
 
     def feed_all(self, events: list[ev.Event]) -> None:
         """Feed events in their order."""
         self._message = None
-        if len(events) > _MANY:
-            self._feed_many(events)
-            return
-        blocks = self._blocks
-        for event in events:
-            if type(event) is ev.TextDelta:  # nearly every event of nearly every answer
-                block = blocks.get(event.index)
-                if type(block) is _OpenBlock:
-                    block.pieces.append(event.text)
-                    if len(block.pieces) > MOST_PIECES:
-                        block.join()
-                    continue
-            self.feed(event)
+        self._waiting += events
+        if len(self._waiting) > _MOST_WAITING:
+            self._folded()
 
-    def _feed_many(self, events: list[ev.Event]) -> None:
-        """Feed the events of a large delivery: one call for all pieces of a text.
+    @property
+    def id(self) -> str:
+        return self._folded().id
+
+    @property
+    def losses(self) -> list[Loss]:
+        return self._folded().losses
+
+    @property
+    def message(self) -> Message:
+        """The message so far; it has a `stop` once `Finished` or `Failed` was fed."""
+        if self._message is None:
+            message = _plain_message(self._waiting) if self._parts is None else None
+            if message is None:
+                message = self._folded().message()
+            if message.stop is None:
+                return message
+            self._message = message
+        return self._message
+
+    def _folded(self) -> "_FoldedParts":
+        if self._parts is None:
+            self._parts = _FoldedParts()
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            self._parts.feed_all(waiting)
+        return self._parts
+
+
+_MOST_WAITING = 64
+"""Events that are folded together."""
+_ONE_TEXT = frozenset({ev.Started, ev.TextStart, ev.TextEnd, ev.UsageReported, ev.Finished})
+
+
+def _plain_message(events: list[ev.Event]) -> Message | None:
+    """Return the message of an answer that is one text, as most are; None for any other."""
+    kinds = [*map(type, events)]
+    if len(kinds) - kinds.count(ev.TextDelta) != len(_ONE_TEXT) or not _ONE_TEXT.issubset(kinds):
+        return None
+    started, last = events[0], events[-1]
+    text, usage = events[kinds.index(ev.TextEnd)], events[kinds.index(ev.UsageReported)]
+    if not (
+        isinstance(started, ev.Started)
+        and isinstance(text, ev.TextEnd)
+        and isinstance(usage, ev.UsageReported)
+        and isinstance(last, ev.Finished)
+    ):
+        return None
+    return Message(
+        id=started.id,
+        model=started.model,
+        content=(text.text,),
+        usage=usage.usage,
+        stop=last.reason,
+        stop_sequence=last.stop_sequence,
+        stop_details=last.details,
+        envelope=started.envelope,
+    )
+
+
+class _FoldedParts:
+    """The parts of a message, from any events."""
+
+    id = ""
+    _model = ""
+    _envelope: Foreign | None = None
+    _usage = Usage()
+    _terminal: ev.Finished | ev.Failed | None = None
+
+    def __init__(self) -> None:
+        self._healed: list[HealingReport] = []
+        self.losses: list[Loss] = []
+        self._logprobs: list[TokenLogprob] = []
+        self._alternatives: dict[int, Fold] = {}
+        self._blocks: dict[int, _OpenBlock | Part] = {}
+
+    def feed_all(self, events: list[ev.Event]) -> None:
+        """Feed events: one call for all pieces of a text.
 
         The end of a block has its whole text, so the pieces of a block that ends with them add
         nothing.
@@ -109,7 +171,7 @@ class Fold:
                 texts += run  # type: ignore[arg-type]  # the types of a group are those of all
             else:
                 for event in run:
-                    self.feed(event)
+                    self._feed(event)
         indices = {*map(_index_of, texts)}
         for index in indices:
             block = self._blocks[index]
@@ -118,18 +180,19 @@ class Fold:
                 block.pieces += map(_text_of, own)
                 if len(block.pieces) > MOST_PIECES:
                     block.join()
+            elif ev.TextEnd not in map(type, events):
+                raise TypeError(f"block {index} is closed")
 
-    def feed(self, event: ev.Event) -> None:
-        self._message = None
+    def _feed(self, event: ev.Event) -> None:
         # Every answer has these; a `match` takes twice as long.
         if isinstance(event, ev.TextStart):
             self._blocks[event.index] = _OpenBlock("text")
         elif isinstance(event, ev.TextEnd):
             self._blocks[event.index] = event.text
         elif isinstance(event, ev.Started):
-            self.id, self.model, self.envelope = event.id, event.model, event.envelope
+            self.id, self._model, self._envelope = event.id, event.model, event.envelope
         elif isinstance(event, ev.UsageReported):
-            self.usage = event.usage
+            self._usage = event.usage
         elif isinstance(event, ev.Finished):
             self._terminal = event
         else:
@@ -151,11 +214,11 @@ class Fold:
     def _feed_report(self, event: AnswerReport) -> None:
         match event:
             case ev.Healed(_, report):
-                self.healed.append(report)
+                self._healed.append(report)
             case ev.LogprobsReported(tokens):
-                self.logprobs += tokens
+                self._logprobs += tokens
             case ev.Alternative(choice, inner):
-                self.alternatives.setdefault(choice, Fold()).feed(inner)
+                self._alternatives.setdefault(choice, Fold()).feed(inner)
             case ev.Lost(loss):
                 self.losses.append(loss)
 
@@ -180,34 +243,25 @@ class Fold:
             case ev.PartAdded(index, added):
                 self._blocks[index] = added
 
-    @property
     def message(self) -> Message:
-        """The message so far; it has a `stop` once `Finished` or `Failed` was fed."""
-        if self._terminal is None:
-            return self._made()
-        if self._message is None:
-            self._message = self._made()
-        return self._message
-
-    def _made(self) -> Message:
         end = self._terminal
         blocks = [block for _, block in sorted(self._blocks.items(), key=_index)]
         content = [b.part() if isinstance(b, _OpenBlock) else b for b in blocks]
-        others = sorted(self.alternatives.items()) if self.alternatives else ()
+        others = sorted(self._alternatives.items()) if self._alternatives else ()
         return Message(
             id=self.id,
-            model=self.model,
+            model=self._model,
             content=tuple(content),
-            usage=self.usage,
+            usage=self._usage,
             stop=None if end is None else _stop_of(end),
             stop_sequence=end.stop_sequence if isinstance(end, ev.Finished) else "",
             stop_details=end.details if isinstance(end, ev.Finished) else None,
-            logprobs=tuple(self.logprobs),
-            healed=tuple(self.healed),
+            logprobs=tuple(self._logprobs),
+            healed=tuple(self._healed),
             losses=tuple(self.losses),
             alternatives=tuple([other.message for _, other in others]) if others else (),
             problem=end.problem if isinstance(end, ev.Failed) else None,
-            envelope=self.envelope,
+            envelope=self._envelope,
         )
 
 

@@ -1,5 +1,6 @@
 """Token counts of an answer, and their cost."""
 
+from operator import attrgetter
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -64,15 +65,10 @@ _MOST_DOLLARS = 1e6
 
 def plausible(usage: Usage) -> Usage:
     """Return `usage` without counts that cannot be right; they are as if they were not reported."""
+    counts = _counts_of(usage)
     if (
-        0 <= usage.input <= MOST_TOKENS
-        and 0 <= usage.output <= MOST_TOKENS
-        and 0 <= usage.cache_read <= MOST_TOKENS
-        and 0 <= usage.cache_write <= MOST_TOKENS
-        and 0 <= usage.cache_write_long <= MOST_TOKENS
-        and 0 <= usage.reasoning <= MOST_TOKENS
-        and 0 <= usage.searches <= MOST_TOKENS
-        and 0 <= usage.vision <= MOST_TOKENS
+        min(counts) >= 0
+        and max(counts) <= MOST_TOKENS
         and (usage.cost is None or 0 <= usage.cost.total <= _MOST_DOLLARS)
     ):
         return usage
@@ -84,3 +80,4 @@ def plausible(usage: Usage) -> Usage:
 
 
 _COUNTS = tuple(name for name in Usage.__struct_fields__ if name not in {"cost", "native"})
+_counts_of = attrgetter(*_COUNTS)

@@ -92,6 +92,12 @@ class SendableRequest(Protocol):
 class AnswerAttempts:
     """The answer to one request, over as many attempts as are allowed."""
 
+    attempts = 0
+    has_next = False
+    """Whether another provider can answer instead: then the waits are short."""
+    opens_at = 0.0
+    _current: "_Attempt | None" = None
+
     def __init__(
         self,
         request: SendableRequest,
@@ -102,11 +108,6 @@ class AnswerAttempts:
         self._trace = trace or ExchangeTrace()
         self._seed = self._trace.seed
         self._pause = pause
-        self.attempts = 0
-        self.has_next = False
-        """Whether another provider can answer instead: then the waits are short."""
-        self.opens_at = 0.0
-        self._current: _Attempt | None = None
 
     @property
     def needs_other_api(self) -> bool:
@@ -213,8 +214,8 @@ class AnswerAttempts:
         config = request.route.provider_config
         has_limits = config.first_byte_timeout or config.total_timeout
         limits = AttemptLimits.of(request) if has_limits else None
-        attempt = _Attempt(source, request.stages(self._seed), bare=not again, limits=limits)
-        attempt.provider = request.route.provider
+        stages = request.stages(self._seed)
+        attempt = _Attempt(source, stages, request.route.provider, bare=not again, limits=limits)
         self._current = attempt
         return attempt
 
@@ -282,10 +283,18 @@ class _Attempt:
     A failure before any content is raised; a later one is returned as an event.
     """
 
+    _over = False
+    _finished = False
+    """Whether the provider has sent the end of the answer; its bytes may go on."""
+    has_content = False
+    sink: BatchSink | None = None
+    """Takes the events after the first content, where they can be pushed."""
+
     def __init__(
         self,
         source: Source,
         stages: AnswerStages,
+        provider: str,
         *,
         bare: bool,
         limits: AttemptLimits | None = None,
@@ -293,17 +302,11 @@ class _Attempt:
         self._source = source
         self._limits = limits
         self._stages = stages
+        self.provider = provider
+        """The name of the provider in errors."""
         self._bare = bare
         """Whether an answer without any content is accepted."""
         self._held: Batch = []
-        self._over = False
-        self._finished = False
-        """Whether the provider has sent the end of the answer; its bytes may go on."""
-        self.provider = ""
-        """The name of the provider in errors."""
-        self.has_content = False
-        self.sink: BatchSink | None = None
-        """Takes the events after the first content, where they can be pushed."""
 
     async def read(self) -> Batch | None:
         """Return the next events, None at the end."""

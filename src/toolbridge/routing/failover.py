@@ -39,6 +39,25 @@ OpenAttempts: TypeAlias = Callable[[Route, Sequence[TriedAddress]], Awaitable[Op
 class AnswerChain:
     """The answer to one request, over as many addresses as are needed."""
 
+    route: Route
+    """The route that answers; set by `prepare`, as `attempts`."""
+    attempts: OpenedAnswer
+    _left: deque[str] | None = None
+    """The addresses that were not tried yet; None before `prepare`."""
+    _is_chain = False
+    _insists = False
+    _exceeded = 0
+    """The largest context window that the request has exceeded."""
+    opens_at = 0.0
+    """When the client gets status and headers in any case, by the event loop; 0 for no time."""
+    _reopened = False
+    last_error: ToolbridgeError | None = None
+    """The failure of the address that was tried last."""
+    reserve: ReserveFor | None = None
+    """Called for each address before it is tried."""
+    _beyond: BudgetExceeded | PriceUnknown | None = None
+    """Why the caller's key may not use the first of the addresses that it may not use."""
+
     def __init__(
         self,
         model_routes: ModelRoutes,
@@ -52,28 +71,10 @@ class AnswerChain:
         self._find_addresses = find_addresses
         self._open = open_attempts
         self._caller = caller
-        self._left: deque[str] | None = None
-        """The addresses that were not tried yet; None before `prepare`."""
-        self._is_chain = False
         self._passed_over: list[str] = []
         """Addresses that are tried only if no other one answers."""
-        self._insists = False
-        self._exceeded = 0
-        """The largest context window that the request has exceeded."""
-        self.route: Route
-        """The route that answers; set by `prepare`, as `attempts`."""
-        self.attempts: OpenedAnswer
-        self.opens_at = 0.0
-        """When the client gets status and headers in any case, by the event loop; 0 for no time."""
-        self._reopened = False
         self.tried: list[TriedAddress] = []
         """The addresses that did not answer, in order."""
-        self.last_error: ToolbridgeError | None = None
-        """The failure of the address that was tried last."""
-        self.reserve: ReserveFor | None = None
-        """Called for each address before it is tried."""
-        self._beyond: BudgetExceeded | PriceUnknown | None = None
-        """Why the caller's key may not use the first of the addresses that it may not use."""
 
     @property
     def maker(self) -> str:

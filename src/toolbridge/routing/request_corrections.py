@@ -29,16 +29,17 @@ _SHARED_QUIRKS = frozenset({"cache_retention", "user_field"})
 class RequestCorrections:
     """The corrections of one request."""
 
+    _problem: Problem | None = None
+    """The rejection before, for which the last of the corrections was found."""
+    _count = 0
+    losses: tuple[Loss, ...] = ()
+    """The report of another API."""
+    _before: "_Rejected | None" = None
+
     def __init__(self, learned: LearnedCorrections, route: Route) -> None:
         self._learned = learned
         self.found: list[tuple[Route, tuple[Correction, ...]]] = []
         """Corrections that the provider has not confirmed yet, with their routes."""
-        self._problem: Problem | None = None
-        """The rejection before, for which the last of them was found."""
-        self._count = 0
-        self.losses: tuple[Loss, ...] = ()
-        """The report of another API."""
-        self._before: _Rejected | None = None
         self.route = route
         """The route that the request is sent to; it has another API if the model needs that."""
         self.active = [*learned.of(route)]

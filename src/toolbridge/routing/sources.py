@@ -334,15 +334,15 @@ class HttpSource:
     """The answer of a server over HTTP. A class with `read`, which costs less than a generator."""
 
     passing = False
+    _incoming: Incoming | None = None
+    _ended = False
+    _begun: bytes | None = b""
+    """The first bytes, until the first event: a web page may have a wrong content type."""
 
     def __init__(self, opening: RequestSender, ids: Ids) -> None:
         self._opening = opening
         self._decoder = opening.route.codec.stream_decoder(ids)
         self.decode = self._decoder.feed
-        self._incoming: Incoming | None = None
-        self._ended = False
-        self._begun: bytes | None = b""
-        """The first bytes, until the first event: a web page may have a wrong content type."""
 
     async def read(self) -> Batch | None:
         incoming = self._incoming

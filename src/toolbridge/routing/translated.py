@@ -98,6 +98,11 @@ class TranslatedRequest:
 
     retries_empty = True
     needs_other_api = False
+    _parser_avoided = False
+    _adapted: tuple[Loss, ...] = ()
+    _losses: tuple[Loss, ...] = ()
+    _described: tuple[Loss, ...] | None = None
+    """The losses of describing the images; None before that."""
 
     def __init__(
         self,
@@ -117,11 +122,6 @@ class TranslatedRequest:
         self._heal = heal
         self._client = client
         self._downgrades: dict[MissingFeature, tuple[Loss, ...]] = {}
-        self._parser_avoided = False
-        self._adapted: tuple[Loss, ...] = ()
-        self._losses: tuple[Loss, ...] = ()
-        self._described: tuple[Loss, ...] | None = None
-        """The losses of describing the images; None before that."""
 
     @property
     def streams(self) -> bool:

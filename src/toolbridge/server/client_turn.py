@@ -153,7 +153,7 @@ class ClientTurn(msgspec.Struct, eq=False):
             return  # in passthrough nothing is lost
         if isinstance(batch[-1], ev.Finished):
             self.lose_of_answer(fold.message)
-        elif fold.losses:
+        elif ev.Lost in map(type, batch):
             self.lose_of_answer(Message(losses=tuple(fold.losses)))
 
 

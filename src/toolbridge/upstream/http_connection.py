@@ -31,29 +31,30 @@ PushSink: TypeAlias = Callable[[bytes], bool]
 class WireResponse:
     """A response: first its head, then its body in the pieces that the network delivers."""
 
+    status = 0
+    headers: CIMultiDictProxy[str] = CIMultiDictProxy(CIMultiDict())
+    _head = 0
+    _end_of_body = 0
+    """How many pieces there were when the whole response had arrived."""
+    paused = False
+    _waiter: asyncio.Future[None] | None = None
+    _sink: PushSink | None = None
+    _push_failure: Exception | None = None
+    waits_since = 0.0
+    _failure: Failure | None = None
+    inflating: BodyInflater | None = None
+    done = False
+    """Whether the whole response has arrived, or it has failed."""
+    _reusable = False
+
     def __init__(self, connection: "ProviderConnection", idle: float, *, bodiless: bool) -> None:
         self._connection = connection
         self.idle = idle
-        self.status = 0
-        self.headers: CIMultiDictProxy[str] = _NO_HEADERS
         self._bodiless = bodiless
         self._received: list[tuple[str, str]] = []
-        self._head = 0
         self.pieces: list[bytes] = []
         """What has arrived of the body and waits for the reader."""
         self.on_body = self.pieces.append
-        self._end_of_body = 0
-        """How many pieces there were when the whole response had arrived."""
-        self.paused = False
-        self._waiter: asyncio.Future[None] | None = None
-        self._sink: PushSink | None = None
-        self._push_failure: Exception | None = None
-        self.waits_since = 0.0
-        self._failure: Failure | None = None
-        self.inflating: BodyInflater | None = None
-        self.done = False
-        """Whether the whole response has arrived, or it has failed."""
-        self._reusable = False
 
     # ── called by the parser ─────────────────────────────────────────────────
 
@@ -243,7 +244,6 @@ class WireResponse:
             self._connection.drop(self)
 
 
-_NO_HEADERS: CIMultiDictProxy[str] = CIMultiDictProxy(CIMultiDict())
 _NO_PARSER = httptools.HttpResponseParser(object())
 
 

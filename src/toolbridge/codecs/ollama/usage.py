@@ -4,7 +4,7 @@ Ollama, docs/api: `prompt_eval_count` and `eval_count` are the only counts, with
 caching or thinking; a count of 0 is left out. Durations are nanoseconds.
 """
 
-import msgspec
+from operator import attrgetter
 
 from toolbridge.codecs.ollama import shapes
 from toolbridge.core.codec import AnswerTimes
@@ -13,19 +13,20 @@ from toolbridge.core.usage import Usage
 
 _MOST = 2**53
 _DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
+_durations_of = attrgetter(*_DURATIONS)
 
 
 def decode_usage(chunk: shapes.Chunk) -> Usage:
     """Return the counts and durations of a line; 0 for a count that is missing or cannot be one."""
-    usage = Usage(_count(chunk.prompt_eval_count), _count(chunk.eval_count))
+    prompt, output = _count(chunk.prompt_eval_count), _count(chunk.eval_count)
     if not chunk.total_duration:  # only the last line has durations
-        return usage
+        return Usage(prompt, output)
     durations: JsonObject = {
         name: int(value)
-        for name in _DURATIONS
-        if (value := getattr(chunk, name)) and 0 < value < _MOST
+        for name, value in zip(_DURATIONS, _durations_of(chunk), strict=True)
+        if value and 0 < value < _MOST
     }
-    return msgspec.structs.replace(usage, native={shapes.ORIGIN: durations})
+    return Usage(prompt, output, native={shapes.ORIGIN: durations})
 
 
 def _count(given: float | None) -> int:
