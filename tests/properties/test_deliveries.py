@@ -13,6 +13,7 @@ from toolbridge.core.codec import AnswerContext
 from toolbridge.core.draft import Draft
 from toolbridge.core.fold import Fold
 from toolbridge.core.messages import Request, Tool
+from toolbridge.core.usage import Usage
 from toolbridge.dialects.gate import ThoughtGate
 from toolbridge.dialects.stage import DialectStage
 from toolbridge.healing import Healer
@@ -70,7 +71,7 @@ def answer_of(*parts):
     events = draft.start(id="msg_1", model="m")
     for part in parts:
         events += draft.text(part) if isinstance(part, str) else part(draft)
-    return events + draft.finish("end")
+    return events + draft.usage(Usage(input=3, output=5)) + draft.finish("end")
 
 
 parts = words | words | words | st.sampled_from([call, thought])
