@@ -3,7 +3,7 @@ import re
 import pytest
 from tests.tables import every_row
 
-from toolbridge.core.ids import Ids, SeenIds
+from toolbridge.core.ids import CallIds, Ids, SeenIds
 
 
 @pytest.mark.req("PX-23", "CB-14")
@@ -33,10 +33,18 @@ def test_ids_of_requests_do_not_repeat_and_neighbours_begin_alike():
     assert drawn[0][:10] == drawn[200][:10] != drawn[-1][:10]
 
 
-def test_an_id_of_a_request_is_drawn_as_any_other():
+def test_the_digits_of_several_requests_are_drawn_together():
     ids, drawn = Ids("seed"), Ids("seed")
-    beginning = drawn.draw(6)
-    assert [ids.request() for _ in range(3)] == [f"req_{beginning}{drawn.draw(10)}" for _ in "123"]
+    beginning, digits, more = drawn.draw(6), drawn.draw(120), drawn.draw(120)
+    expected = [digits[at : at + 10] for at in range(0, 120, 10)] + [more[:10]]
+    assert [ids.request() for _ in expected] == [f"req_{beginning}{own}" for own in expected]
+
+
+def test_ids_of_calls_leave_out_the_one_of_the_message():
+    ids, calls = Ids("seed"), CallIds("seed")
+    assert ids.message()
+    assert calls.message() == ""
+    assert ids.call() == calls.call()
 
 
 def test_the_same_seed_gives_the_same_ids():

@@ -8,6 +8,8 @@ dialects emit their events through a `Draft`.
 from collections.abc import Hashable
 from itertools import repeat
 
+import msgspec
+
 from toolbridge.core import events as ev
 from toolbridge.core.fold import finished
 from toolbridge.core.growing_text import MOST_PIECES, GrowingText
@@ -43,19 +45,14 @@ _NO_USAGE = Usage()
 
 
 class _Block(GrowingText):
-    __slots__ = ("citations", "delta", "id", "index", "kind", "name", "opaque", "surrogate")
-
-    def __init__(self, kind: str, index: int, id: str = "", name: str = "") -> None:
-        super().__init__()
-        self.kind = kind
-        self.index = index
-        self.id = id
-        self.name = name
-        self.opaque: list[Opaque] = []
-        self.citations: list[JsonObject] = []
-        self.delta = _DELTAS[kind]
-        self.surrogate = ""
-        """A high surrogate whose low surrogate has not arrived yet."""
+    kind: str = "text"
+    index: int = 0
+    id: str = ""
+    name: str = ""
+    opaque: list[Opaque] = msgspec.field(default_factory=list)
+    citations: list[JsonObject] = msgspec.field(default_factory=list)
+    surrogate: str = ""
+    """A high surrogate whose low surrogate has not arrived yet."""
 
 
 class Draft:
@@ -274,7 +271,8 @@ class Draft:
         if block is not None and block.kind == kind:
             return self._write_piece(block, piece)
         events = self._begin(kind, key, name=name)
-        return events + self._write_piece(self._open[key], piece)
+        events += self._write_piece(self._open[key], piece)
+        return events
 
     def _write_piece(self, block: _Block, piece: str) -> list[ev.Event]:
         """Write `piece`, but hold a high surrogate until its low surrogate arrives."""
@@ -289,7 +287,7 @@ class Draft:
         block.pieces.append(piece)
         if len(block.pieces) > MOST_PIECES:
             block.join()
-        return [block.delta(block.index, piece)]
+        return [_DELTAS[block.kind](block.index, piece)]
 
     def _begin(self, kind: str, key: Hashable, id: str = "", name: str = "") -> list[ev.Event]:
         events = [] if self.started else self.start()
@@ -297,13 +295,15 @@ class Draft:
             events += self.end(key)
         index = self._next
         self._next += 1
-        block = self._open[key] = _Block(kind, index, id, name)
+        block = self._open[key] = _Block(kind=kind, index=index, id=id, name=name)
         if kind == "text":
             self._texts.append(block)
-            return [*events, ev.TextStart(index)]
-        if kind == "thinking":
-            return [*events, ev.ThinkingStart(index, name)]
-        return [*events, ev.CallStart(index, id, name)]
+            events.append(ev.TextStart(index))
+        elif kind == "thinking":
+            events.append(ev.ThinkingStart(index, name))
+        else:
+            events.append(ev.CallStart(index, id, name))
+        return events
 
 
 def _call(block: _Block, written: str) -> Call:

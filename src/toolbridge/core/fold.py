@@ -37,13 +37,9 @@ AnswerReport: TypeAlias = ev.Healed | ev.LogprobsReported | ev.Alternative | ev.
 class _OpenBlock(GrowingText):
     """A block that has not ended. Its text is made only when the message is read."""
 
-    __slots__ = ("id", "kind", "name")
-
-    def __init__(self, kind: str, id: str = "", name: str = "") -> None:
-        super().__init__()
-        self.kind = kind
-        self.id = id
-        self.name = name
+    kind: str = "text"
+    id: str = ""
+    name: str = ""
 
     def part(self) -> Part:
         written = self.text
@@ -186,7 +182,7 @@ class _FoldedParts:
     def _feed(self, event: ev.Event) -> None:
         # Every answer has these; a `match` takes twice as long.
         if isinstance(event, ev.TextStart):
-            self._blocks[event.index] = _OpenBlock("text")
+            self._blocks[event.index] = _OpenBlock()
         elif isinstance(event, ev.TextEnd):
             self._blocks[event.index] = event.text
         elif isinstance(event, ev.Started):
@@ -233,9 +229,9 @@ class _FoldedParts:
     def _feed_block(self, event: BlockEdge) -> None:
         match event:
             case ev.ThinkingStart(index, field):
-                self._blocks[index] = _OpenBlock("thinking", name=field)
+                self._blocks[index] = _OpenBlock(kind="thinking", name=field)
             case ev.CallStart(index, id, name):
-                self._blocks[index] = _OpenBlock("call", id, name)
+                self._blocks[index] = _OpenBlock(kind="call", id=id, name=name)
             case ev.ThinkingEnd(index, thought):
                 self._blocks[index] = thought
             case ev.CallEnd(index, call):

@@ -1,17 +1,16 @@
 """A text that grows by small pieces, as the blocks of a streamed answer do."""
 
+import msgspec
+
 MOST_PIECES = 256
 """Pieces above which they are joined: a short string takes ten times the memory of its characters."""
 
 
-class GrowingText:
+class GrowingText(msgspec.Struct, eq=False):
     """What was written so far. A writer appends to `pieces`, and calls `join` above `MOST_PIECES`."""
 
-    __slots__ = ("_joined", "pieces")
-
-    def __init__(self) -> None:
-        self._joined: list[str] = []
-        self.pieces: list[str] = []
+    pieces: list[str] = []
+    _joined: list[str] = []
 
     def join(self) -> None:
         """Join the pieces, so that they take the memory of their characters."""

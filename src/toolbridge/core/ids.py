@@ -6,6 +6,8 @@ each request from the operating system; a test passes a fixed seed and gets the 
 
 from hashlib import blake2b
 
+_OWN_DIGITS = 10
+"""Digits of the id of a request that differ from those of its neighbours."""
 _NEIGHBOURS = 256
 """About as many ids of requests have the same first digits."""
 
@@ -13,10 +15,14 @@ _NEIGHBOURS = 256
 class Ids:
     """A sequence of ids that depends only on the seed."""
 
+    _drawn = 0
+    _beginning = ""
+    _requests = 0
+    _digits = ""
+    """Digits for the next requests."""
+
     def __init__(self, seed: bytes | str = b"") -> None:
         self._seed = seed.encode() if isinstance(seed, str) else seed
-        self._drawn = 0
-        self._beginning = ""
 
     def draw(self, digits: int) -> str:
         self._drawn += 1
@@ -38,11 +44,20 @@ class Ids:
 
         Neighbouring ids begin alike, so that the index of the ledger changes few of its pages.
         """
-        if not self._beginning or not self._drawn % _NEIGHBOURS:
+        if not self._requests % _NEIGHBOURS:
             self._beginning = self.draw(6)
-        self._drawn += 1  # `draw(10)`, without its call
-        key = self._seed + self._drawn.to_bytes(8, "big")
-        return f"req_{self._beginning}{blake2b(key, digest_size=5).hexdigest()}"
+        self._requests += 1
+        digits = self._digits or self.draw(_OWN_DIGITS * 12)
+        self._digits = digits[_OWN_DIGITS:]
+        return f"req_{self._beginning}{digits[:_OWN_DIGITS]}"
+
+
+class CallIds(Ids):
+    """The ids of the calls of an answer; its message gets an id later (`policy.answer_stages`)."""
+
+    def message(self) -> str:
+        self.skip()
+        return ""
 
 
 class SeenIds:

@@ -19,24 +19,31 @@ from toolbridge.policy.stops import StopScanner
 class AnswerStages:
     """The stages of one answer between decoder and encoder."""
 
+    seen: SeenIds | None = None
+    """Set where client and provider have the same API: an id that is new is kept."""
+    gate: ThoughtGate | None = None
+    """The only stage, where that is a `ThoughtGate`: once open, it passes everything."""
+    done = False
+    """Whether the answer has ended at a stop sequence, so that the upstream need not be read."""
+    on_finish: Callable[[ev.Finished, bool], None] | None = None
+    """Called with the end of a complete answer, and whether a call in it stayed invalid."""
+    _scanner: StopScanner | None = None
+    _healer: Healer | None = None
+
     def __init__(
         self, stages: Sequence[Stage[ev.Event, ev.Event]], stops: Sequence[str], *, id: str = ""
     ) -> None:
         self._id = id
         """The id of the answer. Claude Code merges turns with the same id, and servers repeat ids."""
-        self.seen: SeenIds | None = None
-        """Set where client and provider have the same API: an id that is new is kept."""
-        self._scanner = StopScanner(stops) if stops else None
-        self._chain = StageChain([*stages, self._scanner] if self._scanner else stages)
-        only = stages[0] if len(stages) == 1 and self._scanner is None else None
-        self.gate = only if isinstance(only, ThoughtGate) else None
-        """The only stage, where that is a `ThoughtGate`: once open, it passes everything."""
-        self.done = False
-        """Whether the answer has ended at a stop sequence, so that the upstream need not be read."""
         last = stages[-1] if stages else None
-        self._healer = last if isinstance(last, Healer) else None
-        self.on_finish: Callable[[ev.Finished, bool], None] | None = None
-        """Called with the end of a complete answer, and whether a call in it stayed invalid."""
+        if isinstance(last, Healer):
+            self._healer = last
+        if stops:
+            self._scanner = StopScanner(stops)
+            stages = [*stages, self._scanner]
+        elif isinstance(last, ThoughtGate) and len(stages) == 1:
+            self.gate = last
+        self._chain = StageChain(stages)
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         return self.feed_all([event])

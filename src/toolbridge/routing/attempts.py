@@ -19,7 +19,6 @@ import msgspec
 from toolbridge.core import events as ev
 from toolbridge.core.errors import TimedOut, ToolbridgeError, Truncated, error_of, name_provider
 from toolbridge.core.fold import Fold, collect, without_cut_calls
-from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Message, Problem
 from toolbridge.policy.answer_stages import AnswerStages
 from toolbridge.policy.rescue import is_unparsed
@@ -37,7 +36,7 @@ BatchSink: TypeAlias = Callable[[Batch], bool]
 _ENDS = frozenset({ev.Finished, ev.Failed})
 _UNNAMED = frozenset({"truncated", "broken_wire"})
 """Failures that a decoder finds; the others are reported by the provider, in its own words."""
-_PRELUDE = (ev.Started, ev.UsageReported, ev.LogprobsReported, ev.Lost)
+_PRELUDE = frozenset({ev.Started, ev.UsageReported, ev.LogprobsReported, ev.Lost})
 
 
 class OpenedAnswer(Protocol):
@@ -72,7 +71,7 @@ class SendableRequest(Protocol):
         """Whether content arrives while it is generated; `first_byte_timeout` applies only then."""
         ...
 
-    def source(self, ids: Ids) -> Source:
+    def source(self, seed: bytes) -> Source:
         """Return the source of a new answer; the request is sent at its first read."""
         ...
 
@@ -210,7 +209,7 @@ class AnswerAttempts:
         self.attempts += 1
         request = self._request
         again = request.retries_empty and request.route.retries and self.attempts == 1
-        source = request.source(Ids(self._seed))
+        source = request.source(self._seed)
         config = request.route.provider_config
         has_limits = config.first_byte_timeout or config.total_timeout
         limits = AttemptLimits.of(request) if has_limits else None
@@ -347,10 +346,11 @@ class _Attempt:
     async def _read_rest(self) -> Batch | None:
         """Read what follows the end of the answer: nothing in it makes the answer incomplete."""
         source = self._source
-        with suppress(ToolbridgeError):
-            if isinstance(source, HttpSource):
+        if isinstance(source, HttpSource):
+            if not source.has_arrived:
                 await source.finish()
-            else:
+        else:
+            with suppress(ToolbridgeError):
                 while (piece := await source.read()) is not None:
                     batch = self._stages.feed_all(piece)
                     if batch or source.passing:
@@ -415,14 +415,13 @@ class _Attempt:
 
     def _finds_content(self, batch: Batch) -> bool:
         for event in batch:
+            if type(event) in _PRELUDE:
+                continue
             if isinstance(event, ev.Failed):
                 raise error_of(event.problem)
-            if isinstance(event, ev.Finished):
-                if not self._bare and event.reason == "end":
-                    raise _EmptyAnswer
-                return True
-            if not isinstance(event, _PRELUDE):
-                return True
+            if isinstance(event, ev.Finished) and not self._bare and event.reason == "end":
+                raise _EmptyAnswer
+            return True
         return False
 
 

@@ -120,7 +120,7 @@ class PassthroughRequest:
         self._losses: tuple[Loss, ...] = ()
         self._body = self._corrected()
 
-    def source(self, ids: Ids) -> Source:
+    def source(self, seed: bytes) -> Source:
         self.passed.reset(exact=self._framing != "array")
         request = msgspec.structs.replace(self._request, body=self._body)
         trace = self._client.trace
@@ -129,7 +129,7 @@ class PassthroughRequest:
             attempt.passed_through = True
             attempt.losses = self._losses
         opening = RequestSender(self._upstream, self.route, request, self._client.head, trace)
-        source = PassthroughSource(opening, ids, self.passed, stream=self.streams)
+        source = PassthroughSource(opening, Ids(seed), self.passed, stream=self.streams)
         return source if self._corrections is None else self._corrections.confirming(source)
 
     def stages(self, _: bytes) -> AnswerStages:

@@ -371,14 +371,16 @@ class HttpSource:
             return False
         return await self._incoming.push(sink)
 
+    @property
+    def has_arrived(self) -> bool:
+        """Whether all bytes of the answer have arrived."""
+        return self._incoming is None or self._incoming.has_arrived
+
     async def finish(self) -> None:
         """Wait briefly for the end of the bytes, so that the connection can be used again."""
-        incoming = self._incoming
-        if incoming is None or incoming.has_arrived:
-            return
-        with suppress(TimeoutError):
+        with suppress(TimeoutError, ToolbridgeError):
             async with asyncio.timeout(_END_WAIT):
-                while await incoming.read():
+                while self._incoming is not None and await self._incoming.read():
                     pass
 
     def _check_beginning(self, incoming: Incoming, piece: bytes) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
 from toolbridge.core.errors import Unsupported
-from toolbridge.core.ids import Ids
+from toolbridge.core.ids import CallIds, Ids
 from toolbridge.core.json import JsonObject, dumps
 from toolbridge.core.messages import Loss, Problem, Request, Text
 from toolbridge.core.steps import Steps, finish
@@ -128,10 +128,11 @@ class TranslatedRequest:
         """Whether the provider is asked for a stream: a whole answer comes when it is complete."""
         return self._request.stream or self.route.is_node
 
-    def source(self, ids: Ids) -> Source:
+    def source(self, seed: bytes) -> Source:
+        ids = CallIds(seed)
         describer, pin = self._client.describer, self._client.pin
         if describer is not None and self._needs_description():
-            return describer.source(partial(self._described_source, describer, ids))
+            return describer.source(partial(self._described_source, describer, seed))
         pinned = pin is not None and pin.field not in self._plan.outgoing.body
         source = pin.source(partial(self._send, ids)) if pin and pinned else self._send(ids)
         if self._corrections.found:
@@ -143,12 +144,12 @@ class TranslatedRequest:
             return False
         return has_images(self._request)
 
-    async def _described_source(self, describer: "ImageDescriber", ids: Ids) -> Source:
+    async def _described_source(self, describer: "ImageDescriber", seed: bytes) -> Source:
         self._request, self._described = await describer.describe(
             self._request, self._client.descriptions
         )
         self.prepare()
-        return self.source(ids)
+        return self.source(seed)
 
     def _send(self, ids: Ids, fields: JsonObject | None = None) -> Source:
         ready, trace = self._plan, self._client.trace

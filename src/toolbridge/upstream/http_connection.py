@@ -10,6 +10,7 @@ import socket
 import struct
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import chain
 from typing import TypeAlias
 
 import httptools
@@ -33,7 +34,6 @@ class WireResponse:
 
     status = 0
     headers: CIMultiDictProxy[str] = CIMultiDictProxy(CIMultiDict())
-    _head = 0
     _end_of_body = 0
     """How many pieces there were when the whole response had arrived."""
     paused = False
@@ -51,7 +51,7 @@ class WireResponse:
         self._connection = connection
         self.idle = idle
         self._bodiless = bodiless
-        self._received: list[tuple[str, str]] = []
+        self._received: list[tuple[bytes, bytes]] = []
         self.pieces: list[bytes] = []
         """What has arrived of the body and waits for the reader."""
         self.on_body = self.pieces.append
@@ -63,13 +63,8 @@ class WireResponse:
             self._reusable = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self.status:
-            return  # a trailer
-        self._head += len(name) + len(value)
-        if self._head > MAX_HEAD:
-            raise InvalidResponse(f"its head has more than {MAX_HEAD} bytes")
-        decoded = value.decode("utf-8", "surrogateescape")
-        self._received.append((name.decode("latin-1"), decoded))
+        if not self.status:  # else a trailer
+            self._received.append((name, value))
 
     def on_headers_complete(self) -> None:
         if self.done:
@@ -81,7 +76,11 @@ class WireResponse:
         if 100 <= status < 200:
             self._received = []
             return
-        self.headers = CIMultiDictProxy(CIMultiDict(self._received))
+        received = self._received
+        if sum(map(len, chain.from_iterable(received))) > MAX_HEAD:
+            raise InvalidResponse(f"its head has more than {MAX_HEAD} bytes")
+        decoded = [(k.decode("latin-1"), v.decode("utf-8", "surrogateescape")) for k, v in received]
+        self.headers = CIMultiDictProxy(CIMultiDict(decoded))
         self.inflating = inflater_of(self.headers)
         self.status = status
         if self._bodiless:
