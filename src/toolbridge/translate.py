@@ -288,7 +288,7 @@ def _field_names(origin: str) -> Mapping[str, str]:
 
 def _without_foreign(
     request: Request, codec: RequestEncoder, target: Target, *, defers: bool
-) -> tuple[Request, list[Loss], set[type[Part]]]:
+) -> tuple[Request, list[Loss], frozenset[type[Part]]]:
     """Return `request` without content that only another provider, model or API accepts.
 
     `defers` is True if a tool is deferred. The third value has the types of all parts that the

@@ -30,6 +30,7 @@ from toolbridge.core.messages import (
     Tool,
     Turn,
 )
+from toolbridge.core.prefix_memo import LONG, PrefixMemo, ends_of
 from toolbridge.core.server_tool_text import server_text
 from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.shared_tools import once_per_list
@@ -110,19 +111,31 @@ def estimate_request(request: Request, *, family: str = "") -> Steps[int]:
     tokens = float(kind.start)
     for text in request.system:
         tokens += _text_tokens(text.text, kind)
-    for number, turn in enumerate(request.turns):
-        only = turn.content[0] if len(turn.content) == 1 else None
-        if type(only) is Text and only.text.isascii():  # counted faster than found in the turn
-            tokens += kind.message + len(only.text) / kind.characters
-        else:
-            tokens += _turn_tokens(turn, family)
-        if number % EVERY == EVERY - 1:
-            yield
+    turns = request.turns
+    done, counted = 0, 0.0
+    if len(turns) >= LONG:
+        done, counted = _counted.find(turns, family) or (0, 0.0)
+    for end in ends_of(turns, done):
+        for number, turn in enumerate(turns[done:end], 1):
+            only = turn.content[0] if len(turn.content) == 1 else None
+            if type(only) is Text and only.text.isascii():  # counted faster than found in the turn
+                counted += kind.message + len(only.text) / kind.characters
+            else:
+                counted += _turn_tokens(turn, family)
+            if number % EVERY == 0:
+                yield
+        if end < len(turns):
+            _counted.keep(turns, end, family, counted)
+            done = end
+    tokens += counted
     if request.tools:
         tokens += kind.tools + _tools_tokens(request.tools, kind)
     if request.output and request.output.schema:
         tokens += _text_tokens(dumps(request.output.schema), kind)
     return max(1, round(tokens))
+
+
+_counted: PrefixMemo[float] = PrefixMemo()
 
 
 @once_per_turn

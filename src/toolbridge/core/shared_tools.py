@@ -66,6 +66,15 @@ def once_per_list(
     return call
 
 
+@once_per_list
+def identity_of(tools: tuple[Tool, ...]) -> object:
+    """Return a value that only this list of tools has; a plain tuple has another one each time.
+
+    Keys contain it in place of the tools, whose schemas have no hash.
+    """
+    return object()
+
+
 class ToolTraits(msgspec.Struct, frozen=True):
     """Which kinds of tools a list has, so that passes for the others are left out."""
 

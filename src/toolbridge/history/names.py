@@ -6,6 +6,7 @@ in six digits of its hash, so that two long names with the same beginning stay d
 """
 
 import re
+from collections.abc import Sequence
 from hashlib import blake2b
 
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from toolbridge.core.messages import (
     Tool,
     Turn,
 )
+from toolbridge.core.prefix_memo import PrefixMemo
 from toolbridge.core.shared_tools import once_per_list
 from toolbridge.history.ids import compiled
 
@@ -80,10 +82,18 @@ def names_fit(tools: tuple[Tool, ...], rules: Rules) -> bool:
     return all(_fits(name, rules) for name in _declared_names(tools))
 
 
-def _used_names(request: Request) -> set[str]:
+def _used_names(request: Request) -> frozenset[str]:
     """Return the names in the choice of a tool and in the conversation."""
-    used = {*request.tool_choice.names}
-    for turn in request.turns:
+    used = _found.after(request.turns, None, frozenset(), _with_used)
+    return used.union(request.tool_choice.names) if request.tool_choice.names else used
+
+
+_found: PrefixMemo[frozenset[str]] = PrefixMemo()
+
+
+def _with_used(before: frozenset[str], turns: Sequence[Turn], _: None) -> frozenset[str]:
+    used = set(before)
+    for turn in turns:
         for part in turn.content:
             if isinstance(part, _NAMED):
                 used.add(part.name)
@@ -93,7 +103,7 @@ def _used_names(request: Request) -> set[str]:
                 for inner in part.content:
                     if isinstance(inner, Reference):
                         used.add(inner.name)
-    return used
+    return frozenset(used)
 
 
 _NAMED = (Call, Reference)

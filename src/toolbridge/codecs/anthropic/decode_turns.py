@@ -28,6 +28,7 @@ from toolbridge.core.messages import (
     Thinking,
     Turn,
 )
+from toolbridge.core.prefix_memo import mark_repeated
 from toolbridge.core.source import sourced
 from toolbridge.wire import shapes as wire
 
@@ -89,6 +90,8 @@ class TurnDecoder:
             # A `Raw` of a decoder refers to the whole body; a copy has its own bytes.
             turn = _decode_message(number, raw.copy())
             _memo.put(key, turn)
+            if not number:
+                mark_repeated(turn)
         self.turns.append(turn)
 
 

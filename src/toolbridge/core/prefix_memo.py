@@ -1,0 +1,99 @@
+"""What a pass has computed from the first turns of a conversation, for the next request of its session.
+
+An agent sends its whole conversation with every request. A decoder that has read its messages before
+returns the same turns (`core/byte_memo.py`), so a pass that reads turns in their order need not begin
+with the first one: it keeps its state before the last few turns and continues from there. The pass is
+the same for the first request of a session, which begins with the empty state.
+
+States are shared between requests, so nothing may change them: a pass copies what it adds to.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from operator import is_
+from typing import Generic, TypeVar
+
+from toolbridge.core.messages import Turn
+
+S = TypeVar("S")
+C = TypeVar("C", bound=Hashable)
+
+LONG = 8
+"""The turns of a conversation from which on a decoder keeps them; a shorter one has no state to find."""
+MOST_TURNS = 8192
+"""The turns of all conversations whose states one pass keeps."""
+_CHANGING = 4
+"""The last turns of a request, which the next one may send with other bytes: clients move their cache
+marks to the end of the conversation."""
+_REPEATED = "repeated"
+
+
+def mark_repeated(turn: Turn) -> None:
+    """Mark the first turn of a conversation whose turns a decoder keeps for the next requests."""
+    turn.__dict__[_REPEATED] = True
+
+
+def ends_of(turns: Sequence[Turn], done: int) -> tuple[int, ...]:
+    """Return the ends of the rest after `done` turns: where a state is kept, and the last one.
+
+    A state is kept before an answer of the model to a user turn, where the calls before it have
+    their results.
+    """
+    if len(turns) < LONG:
+        return (len(turns),)
+    for count in range(len(turns) - _CHANGING, done, -1):
+        if turns[count].role == "assistant" and turns[count - 1].role == "user":
+            return count, len(turns)
+    return (len(turns),)
+
+
+class PrefixMemo(Generic[S]):
+    """The states of one pass, one for each conversation and context.
+
+    A conversation is known by its first turn, so that a state replaces the one before it. The
+    context is everything else that the state depends on.
+    """
+
+    def __init__(self, most: int = MOST_TURNS) -> None:
+        self._most = most
+        self._kept: dict[tuple[int, Hashable], tuple[tuple[Turn, ...], S]] = {}
+        self._size = 0
+
+    def find(self, turns: Sequence[Turn], context: Hashable) -> tuple[int, S] | None:
+        """Return how many turns a kept state has read, and that state; None if there is none."""
+        if len(turns) < LONG or _REPEATED not in turns[0].__dict__:
+            return None
+        kept = self._kept.get((id(turns[0]), context))
+        # Equal turns are not enough: 1 equals true, and the JSON of both is not the same.
+        if kept is None or len(kept[0]) > len(turns) or not all(map(is_, kept[0], turns)):
+            return None
+        return len(kept[0]), kept[1]
+
+    def after(
+        self,
+        turns: Sequence[Turn],
+        context: C,
+        start: S,
+        advance: Callable[[S, Sequence[Turn], C], S],
+    ) -> S:
+        """Return the state after all turns; `advance` returns the state after some more turns."""
+        if len(turns) < LONG:
+            return advance(start, turns, context)
+        done, state = self.find(turns, context) or (0, start)
+        for end in ends_of(turns, done):
+            state = advance(state, turns[done:end], context)
+            self.keep(turns, end, context, state)
+            done = end
+        return state
+
+    def keep(self, turns: Sequence[Turn], count: int, context: Hashable, state: S) -> None:
+        """Keep the state after the first `count` turns, unless these are all."""
+        if count >= len(turns) or _REPEATED not in turns[0].__dict__:
+            return
+        key = id(turns[0]), context
+        if (before := self._kept.pop(key, None)) is not None:
+            self._size -= len(before[0])
+        self._size += count
+        self._kept[key] = tuple(turns[:count]), state
+        while self._size > self._most:
+            oldest = self._kept.pop(next(iter(self._kept)))
+            self._size -= len(oldest[0])
