@@ -15,10 +15,12 @@ from toolbridge.codecs.openai_chat.shapes import ORIGIN
 from toolbridge.codecs.openai_chat.thinking import accepts_sampling, encode_thinking
 from toolbridge.codecs.openai_chat.tools import encode_choice, encode_tools
 from toolbridge.core.codec import Outgoing, Target
+from toolbridge.core.encoded_turns import EncodedTurns
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, OutputFormat, Request, Sampling, Text, Think
 from toolbridge.core.shared_fields import LIMITS, NO_LIMIT, carry
-from toolbridge.core.steps import EVERY, Steps, stepwise
+from toolbridge.core.shared_tools import identity_of
+from toolbridge.core.steps import Steps, stepwise
 
 PATH = "/chat/completions"
 MAX_USER = 64
@@ -33,6 +35,7 @@ _EXTRA_SAMPLING = {
     "repeat_penalty": "repeat_penalty",
 }
 """Sampling fields beyond OpenAI's (vLLM, llama.cpp, Together), and our names for them."""
+_encoded: EncodedTurns[tuple[int, str]] = EncodedTurns()
 _NO_QUIRKS = Quirks()
 _NO_SAMPLING = Sampling()
 _NO_THINKING = Think()
@@ -93,10 +96,10 @@ class _RequestEncoder:
         if output is not None and self._needs_json_prompt(output):
             system = (*system, Text(JSON_PROMPT))
         messages = self._turns.system(system) if system else []
-        for number, turn in enumerate(self._request.turns):
-            messages += self._turns.encode(number, turn)
-            if number % EVERY == EVERY - 1:
-                yield
+        request, target = self._request, self._target
+        tools = identity_of(request.tools)
+        context = (target.model, target.capabilities, request.origin, self._quirks, tools)
+        messages += yield from _encoded.encode(request.turns, context, self._turns)
         return messages
 
     def _needs_json_prompt(self, output: OutputFormat) -> bool:
