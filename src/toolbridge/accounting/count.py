@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolbridge.accounting.media import audio_tokens, document_tokens, image_tokens
+from toolbridge.core.byte_memo import ByteMemo
 from toolbridge.core.json import dumps
 from toolbridge.core.lazy_pattern import lazy_pattern
 from toolbridge.core.messages import (
@@ -110,7 +111,7 @@ def estimate_request(request: Request, *, family: str = "") -> Steps[int]:
     kind = _FAMILIES.get(family, _COMMON)
     tokens = float(kind.start)
     for text in request.system:
-        tokens += _text_tokens(text.text, kind)
+        tokens += _system_tokens(text.text, kind)
     turns = request.turns
     done, counted = 0, 0.0
     if len(turns) >= LONG:
@@ -152,11 +153,35 @@ def estimate_text(text: str, *, family: str = "") -> float:
 def _text_tokens(text: str, kind: TokenizerFamily) -> float:
     if text.isascii():
         return len(text) / kind.characters
+    return _script_tokens(_scripts(text), kind)
+
+
+_Scripts: TypeAlias = tuple[int, int, int]
+"""How many characters of a text are ASCII, ideographs and others."""
+_system_scripts: ByteMemo[str, _Scripts] = ByteMemo(1024 * 1024)
+"""Those of system prompts, which an agent sends with every request."""
+
+
+def _system_tokens(text: str, kind: TokenizerFamily) -> float:
+    if text.isascii():
+        return len(text) / kind.characters
+    found = _system_scripts.get(text)
+    if found is None:
+        found = _scripts(text)
+        _system_scripts.put(text, found)
+    return _script_tokens(found, kind)
+
+
+def _scripts(text: str) -> _Scripts:
     # ASCII is removed from the bytes first: a pattern takes ten times as long for each character.
     encoded = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
     beyond = encoded.decode("utf-8", "surrogatepass")
     letters = len(_IDEOGRAPHS.sub("", beyond))
-    plain, ideographs = len(text) - len(beyond), len(beyond) - letters
+    return len(text) - len(beyond), len(beyond) - letters, letters
+
+
+def _script_tokens(scripts: _Scripts, kind: TokenizerFamily) -> float:
+    plain, ideographs, letters = scripts
     return plain / kind.characters + ideographs / kind.ideographs + letters / _LETTERS_PER_TOKEN
 
 

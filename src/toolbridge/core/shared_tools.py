@@ -101,7 +101,7 @@ def decoded_once(
     decode: Callable[[Sequence[msgspec.Raw]], Sequence[Tool]],
 ) -> Callable[[Sequence[msgspec.Raw] | None], tuple[Tool, ...]]:
     """Return `decode` with the same list for the same JSON."""
-    memo: ByteMemo[SharedTools] = ByteMemo(MOST_BYTES)
+    memo: ByteMemo[bytes, SharedTools] = ByteMemo(MOST_BYTES)
 
     @wraps(decode)
     def call(given: Sequence[msgspec.Raw] | None) -> tuple[Tool, ...]:

@@ -15,8 +15,9 @@ from toolbridge.codecs.anthropic.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject, loads
 from toolbridge.core.messages import OutputFormat, Request, Sampling, Think, ToolChoice
+from toolbridge.core.prefix_memo import LONG
 from toolbridge.core.shared_tools import NO_TOOLS, tool_traits
-from toolbridge.core.steps import EVERY, Steps, stepwise
+from toolbridge.core.steps import Steps, stepwise
 from toolbridge.wire import shapes as wire
 
 _bodies = msgspec.json.Decoder(shapes.Body)
@@ -35,11 +36,12 @@ def decode_request(
     _check(asked, model=model, counting=counting)
     settings = _decode_settings(asked)
     messages = asked.messages or ()
-    turns = TurnDecoder(len(messages))
-    for number, message in enumerate(messages):
-        turns.add(number, message)
-        if number % EVERY == EVERY - 1:
-            yield
+    turns = TurnDecoder()
+    if len(messages) < LONG:
+        for number, message in enumerate(messages):
+            turns.add(number, message)
+    else:
+        yield from turns.add_known(messages)
     for name, rest in settings.unknown.items():
         if rest:
             extra[name] = rest

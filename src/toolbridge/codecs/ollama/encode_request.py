@@ -17,6 +17,7 @@ from toolbridge.core.encoded_turns import EncodedTurns
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Request, Sampling, ToolChoice
 from toolbridge.core.shared_fields import carry
+from toolbridge.core.shared_texts import join_shared
 from toolbridge.core.shared_tools import identity_of
 from toolbridge.core.source import own_words
 from toolbridge.core.steps import Steps, stepwise
@@ -85,7 +86,7 @@ class _RequestEncoder:
         texts += [order] if order else []
         # Ollama, docs/modelfile: a system message replaces the SYSTEM of the Modelfile.
         if texts:
-            messages.insert(0, {"role": "system", "content": "\n\n".join(texts)})
+            messages.insert(0, {"role": "system", "content": join_shared("\n\n", texts)})
         return messages
 
     def _sample(self, body: JsonObject) -> None:

@@ -50,7 +50,7 @@ class TurnEncoder(PartEncoder):
         own = self._own_system(texts)
         if own is not None:
             return own
-        content = ContentBuilder(self, joint="\n\n")
+        content = ContentBuilder(self, joint="\n\n", shared=True)
         for i, text in enumerate(texts):
             content.add(f"system.{i}", text)
         return [] if content.empty else [{"role": self._system_role, "content": content.value}]
