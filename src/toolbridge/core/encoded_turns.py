@@ -1,7 +1,8 @@
 """The messages of a conversation as an encoder has written them, for the next request of its session.
 
 Encoders write one turn after the other, and what they write depends on the turn, on the calls before
-it and on the target. Messages are shared between requests, so nothing may change them.
+it and on the target. Their JSON is kept with them (`core/written_list.py`). Messages are shared
+between requests, so nothing may change them.
 """
 
 from collections.abc import Hashable, Sequence
@@ -13,8 +14,12 @@ from toolbridge.core.json import Json
 from toolbridge.core.messages import Loss, Turn
 from toolbridge.core.prefix_memo import LONG, PrefixMemo, ends_of
 from toolbridge.core.steps import EVERY, Steps
+from toolbridge.core.written_list import dump_members, written_list
 
 C = TypeVar("C")
+
+MOST_BYTES = 4 * 1024 * 1024
+"""The JSON of the messages that one encoder keeps."""
 
 
 class TurnEncoder(Protocol[C]):
@@ -32,6 +37,8 @@ class _Encoded(msgspec.Struct, Generic[C], frozen=True):
     """The messages of the first turns of a conversation, and what their encoder knew after them."""
 
     messages: tuple[Json, ...]
+    json: bytes
+    """The JSON of the messages, without the brackets of a list."""
     losses: tuple[Loss, ...]
     calls: dict[str, C]
 
@@ -40,7 +47,7 @@ class EncodedTurns(Generic[C]):
     """The messages that one encoder has written, by their turns."""
 
     def __init__(self) -> None:
-        self._memo: PrefixMemo[_Encoded[C]] = PrefixMemo()
+        self._memo: PrefixMemo[_Encoded[C]] = PrefixMemo(MOST_BYTES, lambda kept: len(kept.json))
 
     def encode(
         self, turns: Sequence[Turn], context: Hashable, encoder: TurnEncoder[C]
@@ -51,11 +58,15 @@ class EncodedTurns(Generic[C]):
         losses and calls are those of the turns before.
         """
         messages: list[Json] = []
-        done = 0
-        losses_before = len(encoder.losses)
-        if len(turns) >= LONG and (found := self._memo.find(turns, context)) is not None:
-            done, known = found
+        if len(turns) < LONG:
+            for number, turn in enumerate(turns):
+                messages += encoder.encode(number, turn)
+            return messages
+        written, json, losses_before = 0, b"", len(encoder.losses)
+        done, known = self._memo.find(turns, context) or (0, None)
+        if known is not None:
             messages += known.messages
+            written, json = len(messages), known.json
             encoder.losses += known.losses
             encoder.calls.update(known.calls)
         for end in ends_of(turns, done):
@@ -63,9 +74,19 @@ class EncodedTurns(Generic[C]):
                 messages += encoder.encode(number, turns[number])
                 if number % EVERY == EVERY - 1:
                     yield
-            if end < len(turns):
+            done = end
+            if end < len(turns) and (more := _dumped(messages[written:])):
+                written, json = len(messages), b"%b,%b" % (json, more) if json else more
                 losses = tuple(encoder.losses[losses_before:])
-                encoded = _Encoded(tuple(messages), losses, encoder.calls.copy())
-                self._memo.keep(turns, end, context, encoded)
-                done = end
-        return messages
+                state = _Encoded(tuple(messages), json, losses, encoder.calls.copy())
+                self._memo.keep(turns, end, context, state)
+                yield
+        return written_list(messages, written, json) if json else messages
+
+
+def _dumped(messages: list[Json]) -> bytes:
+    """Return the JSON of messages; nothing if a lone surrogate is in them, which `dump_bytes` replaces."""
+    try:
+        return dump_members(messages)
+    except UnicodeEncodeError:
+        return b""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from toolbridge.core.written_list import WrittenList
+
 if TYPE_CHECKING:
     Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
     JsonObject: TypeAlias = dict[str, Json]
@@ -29,10 +31,19 @@ def dumps(value: object) -> str:
 def dump_bytes(value: object) -> bytes:
     """Return `value` as compact JSON. Lone surrogates, which UTF-8 cannot encode, are replaced."""
     try:
+        if type(value) is dict and WrittenList in map(type, value.values()):
+            return _encoder.encode(_with_written(value))
         return _encoder.encode(value)
     except UnicodeEncodeError:
         text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))
         return replace_lone_surrogates(text).encode()
+
+
+def _with_written(body: JsonObject) -> dict[str, object]:
+    """Return a body with the JSON of its lists that were written before."""
+    return {
+        name: value.dump() if type(value) is WrittenList else value for name, value in body.items()
+    }
 
 
 def loads(text: str | bytes) -> Json:

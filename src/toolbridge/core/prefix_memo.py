@@ -53,9 +53,13 @@ class PrefixMemo(Generic[S]):
     context is everything else that the state depends on.
     """
 
-    def __init__(self, most: int = MOST_TURNS) -> None:
+    def __init__(
+        self, most: int = MOST_TURNS, size_of: Callable[[S], int] | None = None
+    ) -> None:
+        """`most` is the limit of all sizes; without `size_of` that is the number of turns."""
         self._most = most
-        self._kept: dict[tuple[int, Hashable], tuple[tuple[Turn, ...], S]] = {}
+        self._size_of = size_of
+        self._kept: dict[tuple[int, Hashable], tuple[tuple[Turn, ...], S, int]] = {}
         self._size = 0
 
     def find(self, turns: Sequence[Turn], context: Hashable) -> tuple[int, S] | None:
@@ -91,9 +95,9 @@ class PrefixMemo(Generic[S]):
             return
         key = id(turns[0]), context
         if (before := self._kept.pop(key, None)) is not None:
-            self._size -= len(before[0])
-        self._size += count
-        self._kept[key] = tuple(turns[:count]), state
+            self._size -= before[2]
+        size = self._size_of(state) if self._size_of is not None else count
+        self._size += size
+        self._kept[key] = tuple(turns[:count]), state, size
         while self._size > self._most:
-            oldest = self._kept.pop(next(iter(self._kept)))
-            self._size -= len(oldest[0])
+            self._size -= self._kept.pop(next(iter(self._kept)))[2]

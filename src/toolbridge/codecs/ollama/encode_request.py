@@ -21,6 +21,7 @@ from toolbridge.core.shared_texts import join_shared
 from toolbridge.core.shared_tools import identity_of
 from toolbridge.core.source import own_words
 from toolbridge.core.steps import Steps, stepwise
+from toolbridge.core.written_list import preceded
 
 _encoded: EncodedTurns[str] = EncodedTurns()
 _NO_QUIRKS = Quirks()
@@ -81,12 +82,13 @@ class _RequestEncoder:
             return messages
         written = [own_words(part, ORIGIN) for part in self._request.system]
         if not order and written and all(written):
-            return [*written, *messages]
+            return preceded([*written], messages)
         texts = [part.text for part in self._request.system if part.text]
         texts += [order] if order else []
         # Ollama, docs/modelfile: a system message replaces the SYSTEM of the Modelfile.
         if texts:
-            messages.insert(0, {"role": "system", "content": join_shared("\n\n", texts)})
+            first: JsonObject = {"role": "system", "content": join_shared("\n\n", texts)}
+            return preceded([first], messages)
         return messages
 
     def _sample(self, body: JsonObject) -> None:

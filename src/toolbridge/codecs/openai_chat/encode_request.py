@@ -21,6 +21,7 @@ from toolbridge.core.messages import Loss, OutputFormat, Request, Sampling, Text
 from toolbridge.core.shared_fields import LIMITS, NO_LIMIT, carry
 from toolbridge.core.shared_tools import identity_of
 from toolbridge.core.steps import Steps, stepwise
+from toolbridge.core.written_list import preceded
 
 PATH = "/chat/completions"
 MAX_USER = 64
@@ -95,12 +96,12 @@ class _RequestEncoder:
         output = self._request.output
         if output is not None and self._needs_json_prompt(output):
             system = (*system, Text(JSON_PROMPT))
-        messages = self._turns.system(system) if system else []
+        first = self._turns.system(system) if system else []
         request, target = self._request, self._target
         tools = identity_of(request.tools)
         context = (target.model, target.capabilities, request.origin, self._quirks, tools)
-        messages += yield from _encoded.encode(request.turns, context, self._turns)
-        return messages
+        messages = yield from _encoded.encode(request.turns, context, self._turns)
+        return preceded(first, messages) if first else messages
 
     def _needs_json_prompt(self, output: OutputFormat) -> bool:
         """Return True if no message contains the word "JSON".
@@ -123,7 +124,7 @@ class _RequestEncoder:
         request, quirks, body = self._request, self._quirks, self._body
         offer = encode_tools(request, quirks, self._lose)
         if offer.tools:
-            body["tools"] = [*offer.tools]
+            body["tools"] = offer.tools
         body |= encode_choice(request, quirks, offer.names, self._lose)
         body |= all_search_options(request.tools)
 
