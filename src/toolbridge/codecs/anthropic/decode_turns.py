@@ -78,17 +78,19 @@ def _decode_system_block(raw: msgspec.Raw, where: str) -> Text:
 class TurnDecoder:
     """The messages so far, as turns: one turn for each message."""
 
-    def __init__(self) -> None:
-        self.turns: list[Turn] = []
+    def __init__(self, known: tuple[Turn, ...] = ()) -> None:
+        """`known` are the turns of messages that are not decoded again."""
+        self.turns: list[Turn] = [*known]
 
     def add(self, number: int, raw: msgspec.Raw) -> None:
         """Read the next message; `number` is its index."""
         self.turns.append(_decode_message(number, raw))
 
     def add_known(self, messages: Sequence[msgspec.Raw]) -> Steps[None]:
-        """Read the messages of a long conversation, most of which the request before had too."""
-        for first in range(0, len(messages), _AT_ONCE):
-            some = messages[first : first + _AT_ONCE]
+        """Read more messages of a long conversation; those that a request before had are known."""
+        for begin in range(0, len(messages), _AT_ONCE):
+            some = messages[begin : begin + _AT_ONCE]
+            first = len(self.turns)
             keys = [*map(_key, enumerate(some, first))]
             found = _memo.get_all(keys)
             missing = enumerate(found) if None in found else ()
