@@ -5,6 +5,7 @@ encoder; the router uses both. `translate` is the library's function for answers
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -282,6 +283,7 @@ def _limited(
     return limited, (Loss("max_tokens", why, minor=True),)
 
 
+@cache
 def _field_names(origin: str) -> Mapping[str, str]:
     return codecs.load(origin).field_names if origin in codecs.names() else {}
 

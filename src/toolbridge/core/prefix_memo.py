@@ -21,9 +21,9 @@ LONG = 8
 """The turns of a conversation from which on a decoder keeps them; a shorter one has no state to find."""
 MOST_TURNS = 8192
 """The turns of all conversations whose states one pass keeps."""
-_CHANGING = 4
-"""The last turns of a request, which the next one may send with other bytes: clients move their cache
-marks to the end of the conversation."""
+_CHANGING = 2
+"""The last turns of a request, of which the next one may send other bytes: clients move a cache mark
+along the last message."""
 _REPEATED = "repeated"
 
 
@@ -64,13 +64,14 @@ class PrefixMemo(Generic[S]):
 
     def find(self, turns: Sequence[Turn], context: Hashable) -> tuple[int, S] | None:
         """Return how many turns a kept state has read, and that state; None if there is none."""
-        if len(turns) < LONG or _REPEATED not in turns[0].__dict__:
+        kept = self._kept.get((id(turns[0]), context)) if len(turns) >= LONG else None
+        if kept is None:
             return None
-        kept = self._kept.get((id(turns[0]), context))
+        known, state, _ = kept
         # Equal turns are not enough: 1 equals true, and the JSON of both is not the same.
-        if kept is None or len(kept[0]) > len(turns) or not all(map(is_, kept[0], turns)):
+        if len(known) > len(turns) or not all(map(is_, known, turns)):
             return None
-        return len(kept[0]), kept[1]
+        return len(known), state
 
     def after(
         self,
