@@ -32,6 +32,7 @@ SCHEMA = {
     "required": ["path"],
 }
 TOOLS = [{"name": name, "description": "é", "input_schema": SCHEMA} for name in ("read", "wri.te")]
+BLIND = Target(model="m", capabilities=frozenset({"tools"}))
 MARKED = {"cache_control": {"type": "ephemeral"}}
 LONG_TEXT = "Das Gateway liest 日本 und \"Zeichen\".\n" * 1500
 
@@ -52,6 +53,7 @@ def text(words):
     return {"type": "text", "text": words}
 
 
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "eA=="}}
 REFUSED = "<tool_use_error>InputValidationError: path"
 PIECES = [
     [says("user", text("Go on."))],
@@ -64,6 +66,7 @@ PIECES = [
     [says("assistant", call("toolu_C", path="a", n=True)), says("user", result("toolu_C"))],
     [says("assistant", call("toolu_C", path="a", n=1)), says("user", result("toolu_C"))],
     [says("assistant", call("i.d " * 20, "wri.te")), says("user", result("i.d " * 20))],
+    [says("assistant", call("toolu_G", "go.ne")), says("user", result("toolu_G", [IMAGE]))],
     [says("assistant", call("toolu_open"))],
     [says("user", result("toolu_open"))],
     [says("user", result("toolu_none", [text("an orphan")]))],
@@ -119,7 +122,7 @@ def planned(data):
         return repr(error.problem)
     found = [dump_bytes(request)]
     for api in TARGETS:
-        for target in (Target(model="m"), Target(model="n", capabilities=frozenset({"tools"}))):
+        for target in (Target(model="m"), BLIND):
             ready = plan(request, codecs.load_target(api), target, RequestOptions())
             found += [dump_bytes(ready.outgoing.body), ready.losses, ready.names]
             found.append(estimate_request(request, family=api))
@@ -139,8 +142,9 @@ numbers = st.lists(st.integers(0, len(PIECES) - 1), max_size=5)
 
 @settings(max_examples=60, deadline=None)
 @given(first=numbers, growth=st.lists(numbers, min_size=1, max_size=3), compact=st.booleans())
-@example(first=[], growth=[[9], [10], [3]], compact=True)
-@example(first=[12], growth=[[3], [3], [9, 2, 10]], compact=True)
+@example(first=[], growth=[[10], [11], [3]], compact=True)
+@example(first=[13], growth=[[3], [3], [10, 2, 11]], compact=True)
+@example(first=[9], growth=[[3], [5]], compact=True)
 @example(first=[6], growth=[[6], [7]], compact=False)
 def test_a_session_that_grows_is_sent_as_if_each_request_were_the_first(first, growth, compact):
     messages = [*PIECES[0], *session(*first), *ROUND * 4]
@@ -164,6 +168,23 @@ def test_other_tools_and_other_settings_are_another_context():
     messages = [*PIECES[0], *session(5, 6, 7, 4) * 3, *PIECES[0]]
     strict = [tool | {"input_schema": {"type": "object", "properties": {}}} for tool in TOOLS]
     check([body_of(messages), body_of(messages, tools=strict), body_of(messages, tools=[])])
+
+
+def test_other_quirks_are_another_context():
+    data = body_of([*PIECES[0], *session(3, 14, 5) * 3, *PIECES[0]], tools=TOOLS[:1])
+    request = codecs.load("anthropic").decode_request(data)
+    ids = []
+    for short in (False, True, False):
+        target = Target(model="m", quirks={"nine_character_ids": short})
+        sent = plan(request, codecs.load("openai_chat"), target, RequestOptions()).outgoing.body
+        ids.append({message.get("tool_call_id", "") for message in sent["messages"]} - {""})
+    assert ids[0] == ids[2] != ids[1]
+    assert {len(id) for id in ids[1]} == {9}
+
+
+def test_names_that_only_the_history_has_are_replaced_in_every_request():
+    messages = [*PIECES[0], *session(9), *ROUND * 4, *PIECES[0]]
+    check([body_of(messages, tools=TOOLS[:1]), body_of([*messages, *ROUND], tools=TOOLS[:1])])
 
 
 # ── large bodies, whose known messages are compared ──────────────────────────
