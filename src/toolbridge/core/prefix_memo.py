@@ -53,9 +53,7 @@ class PrefixMemo(Generic[S]):
     context is everything else that the state depends on.
     """
 
-    def __init__(
-        self, most: int = MOST_TURNS, size_of: Callable[[S], int] | None = None
-    ) -> None:
+    def __init__(self, most: int = MOST_TURNS, size_of: Callable[[S], int] | None = None) -> None:
         """`most` is the limit of all sizes; without `size_of` that is the number of turns."""
         self._most = most
         self._size_of = size_of
@@ -63,7 +61,7 @@ class PrefixMemo(Generic[S]):
         self._size = 0
 
     def find(self, turns: Sequence[Turn], context: Hashable) -> tuple[int, S] | None:
-        """Return how many turns a kept state has read, and that state; None if there is none."""
+        """Return the number of turns behind a kept state, and the state; None without one."""
         kept = self._kept.get((id(turns[0]), context)) if len(turns) >= LONG else None
         if kept is None:
             return None

@@ -67,7 +67,7 @@ def once_per_list(
 
 
 @once_per_list
-def identity_of(tools: tuple[Tool, ...]) -> object:
+def identity_of(tools: tuple[Tool, ...]) -> object:  # noqa: ARG001  the key of the result
     """Return a value that only this list of tools has; a plain tuple has another one each time.
 
     Keys contain it in place of the tools, whose schemas have no hash.

@@ -32,9 +32,7 @@ def legal_ids(turns: Sequence[Turn], rules: Rules) -> Sequence[Turn]:
 _replaced: PrefixMemo[dict[str, str]] = PrefixMemo()
 
 
-def _with_replaced(
-    before: dict[str, str], turns: Sequence[Turn], rules: Rules
-) -> dict[str, str]:
+def _with_replaced(before: dict[str, str], turns: Sequence[Turn], rules: Rules) -> dict[str, str]:
     """Return the new ids by those that break the rules, with those of more turns."""
     ids = {
         part.id if isinstance(part, Call) else part.call_id
