@@ -19,9 +19,8 @@ from toolbridge.core.byte_memo import ByteMemo
 from toolbridge.core.codec import Target
 from toolbridge.core.encoded_turns import EncodedTurns
 from toolbridge.core.errors import ClientError
-from toolbridge.core.json import dump_bytes
+from toolbridge.core.json import WrittenList, dump_bytes
 from toolbridge.core.prefix_memo import PrefixMemo
-from toolbridge.core.written_list import WrittenList
 from toolbridge.translate import RequestOptions, plan
 
 TARGETS = (*APIS, "bedrock")

@@ -10,11 +10,11 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from toolbridge.core.json import Json
+from toolbridge.core.json import Json, dump_members
 from toolbridge.core.messages import Loss, Turn
 from toolbridge.core.prefix_memo import LONG, PrefixMemo, ends_of
 from toolbridge.core.steps import EVERY, Steps
-from toolbridge.core.written_list import dump_members, written_list
+from toolbridge.core.written_list import written_list
 
 C = TypeVar("C")
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from toolbridge.core.written_list import WrittenList
-
 if TYPE_CHECKING:
     Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
     JsonObject: TypeAlias = dict[str, Json]
@@ -21,6 +19,33 @@ else:
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
+
+
+class WrittenList(list[Json]):
+    """A list whose members from `begin` to `end` are written in `json`, without the brackets.
+
+    Its members are shared between requests, so nothing may change it (`core/written_list.py`).
+    """
+
+    __slots__ = ("begin", "end", "json")
+
+    begin: int
+    end: int
+    json: bytes
+
+    def dump(self) -> msgspec.Raw:
+        """Return the JSON of the whole list."""
+        pieces = [self.json]
+        if self.begin:
+            pieces.insert(0, dump_members(self[: self.begin]))
+        if self.end < len(self):
+            pieces.append(dump_members(self[self.end :]))
+        return msgspec.Raw(b"[%b]" % b",".join(pieces))
+
+
+def dump_members(values: list[Json]) -> bytes:
+    """Return the JSON of a list without its brackets; raise if a lone surrogate is in it."""
+    return _encoder.encode(values)[1:-1]
 
 
 def dumps(value: object) -> str:

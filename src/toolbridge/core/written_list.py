@@ -5,53 +5,19 @@ them, so that the body of the next request is copied and not encoded again. For 
 `WrittenList` is a list: a changed copy of it has no JSON and is encoded as any other list.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from toolbridge.core.json import Json, WrittenList, dump_members
 
-import msgspec
-
-if TYPE_CHECKING:
-    from toolbridge.core.json import Json
-
-_encoder = msgspec.json.Encoder()
 _SHORT = 4096
 
 
-class WrittenList(list["Json"]):
-    """A list whose members from `begin` to `end` are written in `json`, without the brackets.
-
-    Its members are shared between requests, so nothing may change it.
-    """
-
-    __slots__ = ("begin", "end", "json")
-
-    begin: int
-    end: int
-    json: bytes
-
-    def dump(self) -> msgspec.Raw:
-        """Return the JSON of the whole list."""
-        pieces = [self.json]
-        if self.begin:
-            pieces.insert(0, dump_members(self[: self.begin]))
-        if self.end < len(self):
-            pieces.append(dump_members(self[self.end :]))
-        return msgspec.Raw(b"[%b]" % b",".join(pieces))
-
-
-def dump_members(values: "Sequence[Json]") -> bytes:
-    """Return the JSON of a list without its brackets; raise if a lone surrogate is in it."""
-    return _encoder.encode(values)[1:-1]
-
-
-def written_list(values: "Sequence[Json]", end: int, json: bytes) -> "list[Json]":
+def written_list(values: list[Json], end: int, json: bytes) -> list[Json]:
     """Return a list of which the first `end` members are written in `json`."""
     made = WrittenList(values)
     made.begin, made.end, made.json = 0, end, json
     return made
 
 
-def preceded(first: "list[Json]", rest: "list[Json]") -> "list[Json]":
+def preceded(first: list[Json], rest: list[Json]) -> list[Json]:
     """Return a list of both, with the JSON that is known of `rest`."""
     joined = first + rest
     if not isinstance(rest, WrittenList):
@@ -61,7 +27,7 @@ def preceded(first: "list[Json]", rest: "list[Json]") -> "list[Json]":
     return made
 
 
-def wholly_written(values: "list[Json]") -> "list[Json]":
+def wholly_written(values: list[Json]) -> list[Json]:
     """Return a list with its JSON; a short one without, because it is encoded as fast as copied."""
     try:
         json = dump_members(values)
