@@ -39,11 +39,14 @@ class _TurnTraits(msgspec.Struct, frozen=True):
 
 def traits_of(turns: Sequence[Turn]) -> Traits:
     """Return the traits of a conversation."""
+    if len(turns) == 1 and _is_plain_text(turns[0]):
+        return _ONE_TEXT  # as most first requests
     return _found.after(turns, None, _NONE, _joined)
 
 
 _found: PrefixMemo[Traits] = PrefixMemo()
 _NONE = Traits(frozenset(), files=False, sealed=False, own=())
+_ONE_TEXT = Traits(frozenset({Text}), files=False, sealed=False, own=())
 
 
 def _joined(before: Traits, turns: Sequence[Turn], _: None) -> Traits:
