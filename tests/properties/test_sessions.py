@@ -139,7 +139,7 @@ def check(bodies):
 numbers = st.lists(st.integers(0, len(PIECES) - 1), max_size=5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(first=numbers, growth=st.lists(numbers, min_size=1, max_size=3), compact=st.booleans())
 @example(first=[], growth=[[10], [11], [3]], compact=True)
 @example(first=[13], growth=[[3], [3], [10, 2, 11]], compact=True)
@@ -154,7 +154,7 @@ def test_a_session_that_grows_is_sent_as_if_each_request_were_the_first(first, g
     check(bodies)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(changed=numbers.filter(bool), at=st.integers(0, 8))
 def test_a_session_whose_history_changes_is_sent_as_it_is_now(changed, at):
     messages = [*PIECES[0], *ROUND * 5, *PIECES[0]]
