@@ -75,7 +75,10 @@ class EncodedTurns(Generic[C]):
                 if number % EVERY == EVERY - 1:
                     yield
             done = end
-            if end < len(turns) and (more := _dumped(messages[written:])):
+            if end == len(turns):
+                break
+            yield
+            if more := _dumped(messages[written:]):
                 written, json = len(messages), b"%b,%b" % (json, more) if json else more
                 losses = tuple(encoder.losses[losses_before:])
                 state = _Encoded(tuple(messages), json, losses, encoder.calls.copy())

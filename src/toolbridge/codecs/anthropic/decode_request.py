@@ -55,6 +55,7 @@ def decode_request(
         more = messages[1:] if known.turns else messages
         yield from turns.add_known(more)
         if start:
+            yield
             keep_messages(body, start, known, more, turns.turns)
     for name, rest in settings.unknown.items():
         if rest:
