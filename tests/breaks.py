@@ -487,8 +487,8 @@ BREAKS = [
     Break(
         "PX-X5",
         "codecs/ollama/encode_request.py",
-        '"\\n\\n".join(texts)})',
-        "texts})",
+        'join_shared("\\n\\n", texts)}',
+        "texts}",
         (
             "tests/codecs/ollama/test_encode_request.py::test_the_system_is_one_message_without_cache_marks",
         ),

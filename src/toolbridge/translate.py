@@ -5,6 +5,7 @@ encoder; the router uses both. `translate` is the library's function for answers
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -282,13 +283,14 @@ def _limited(
     return limited, (Loss("max_tokens", why, minor=True),)
 
 
+@cache
 def _field_names(origin: str) -> Mapping[str, str]:
     return codecs.load(origin).field_names if origin in codecs.names() else {}
 
 
 def _without_foreign(
     request: Request, codec: RequestEncoder, target: Target, *, defers: bool
-) -> tuple[Request, list[Loss], set[type[Part]]]:
+) -> tuple[Request, list[Loss], frozenset[type[Part]]]:
     """Return `request` without content that only another provider, model or API accepts.
 
     `defers` is True if a tool is deferred. The third value has the types of all parts that the

@@ -31,6 +31,7 @@ async def test_other_tasks_run_between_steps_that_take_long(monkeypatch):
     clock = iter(range(1000))
     monkeypatch.setattr(loop_turns, "perf_counter", lambda: next(clock) / 2)
     monkeypatch.setattr(loop_turns, "_LONGEST", 1.0)
+    monkeypatch.setattr(loop_turns._LastTurn, "began", -1.0)
     seen = []
 
     async def other():
@@ -49,6 +50,7 @@ async def test_other_tasks_run_between_steps_that_take_long(monkeypatch):
 
 async def test_short_steps_share_a_turn(monkeypatch):
     monkeypatch.setattr(loop_turns, "perf_counter", lambda: 0.0)
+    monkeypatch.setattr(loop_turns._LastTurn, "began", -1.0)
     seen = []
 
     async def other():
@@ -61,3 +63,28 @@ async def test_short_steps_share_a_turn(monkeypatch):
     task.cancel()
     first = seen.index(0)
     assert seen[first : first + 50] == list(range(50))
+
+
+async def test_a_turn_that_has_just_begun_is_not_left(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(loop_turns, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(loop_turns, "_LONGEST", 1.0)
+    monkeypatch.setattr(loop_turns._LastTurn, "began", -1.0)
+    turns = []
+
+    async def other():
+        while True:
+            turns.append(clock[0])
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    await in_turns(steps([], 3))
+    begun = len(turns)
+    assert begun, "the first computation begins in a new turn"
+    clock[0] = 0.9
+    await in_turns(steps([], 3))
+    assert len(turns) == begun
+    clock[0] = 1.1
+    await in_turns(steps([], 3))
+    assert len(turns) > begun
+    task.cancel()

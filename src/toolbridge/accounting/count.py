@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolbridge.accounting.media import audio_tokens, document_tokens, image_tokens
+from toolbridge.core.byte_memo import ByteMemo
 from toolbridge.core.json import dumps
 from toolbridge.core.lazy_pattern import lazy_pattern
 from toolbridge.core.messages import (
@@ -30,6 +31,7 @@ from toolbridge.core.messages import (
     Tool,
     Turn,
 )
+from toolbridge.core.prefix_memo import LONG, PrefixMemo, ends_of
 from toolbridge.core.server_tool_text import server_text
 from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.shared_tools import once_per_list
@@ -109,20 +111,32 @@ def estimate_request(request: Request, *, family: str = "") -> Steps[int]:
     kind = _FAMILIES.get(family, _COMMON)
     tokens = float(kind.start)
     for text in request.system:
-        tokens += _text_tokens(text.text, kind)
-    for number, turn in enumerate(request.turns):
-        only = turn.content[0] if len(turn.content) == 1 else None
-        if type(only) is Text and only.text.isascii():  # counted faster than found in the turn
-            tokens += kind.message + len(only.text) / kind.characters
-        else:
-            tokens += _turn_tokens(turn, family)
-        if number % EVERY == EVERY - 1:
-            yield
+        tokens += _system_tokens(text.text, kind)
+    turns = request.turns
+    done, counted = 0, 0.0
+    if len(turns) >= LONG:
+        done, counted = _counted.find(turns, family) or (0, 0.0)
+    for end in ends_of(turns, done):
+        for number, turn in enumerate(turns[done:end], 1):
+            only = turn.content[0] if len(turn.content) == 1 else None
+            if type(only) is Text and only.text.isascii():  # counted faster than found in the turn
+                counted += kind.message + len(only.text) / kind.characters
+            else:
+                counted += _turn_tokens(turn, family)
+            if number % EVERY == 0:
+                yield
+        if end < len(turns):
+            _counted.keep(turns, end, family, counted)
+            done = end
+    tokens += counted
     if request.tools:
         tokens += kind.tools + _tools_tokens(request.tools, kind)
     if request.output and request.output.schema:
         tokens += _text_tokens(dumps(request.output.schema), kind)
     return max(1, round(tokens))
+
+
+_counted: PrefixMemo[float] = PrefixMemo()
 
 
 @once_per_turn
@@ -139,11 +153,35 @@ def estimate_text(text: str, *, family: str = "") -> float:
 def _text_tokens(text: str, kind: TokenizerFamily) -> float:
     if text.isascii():
         return len(text) / kind.characters
+    return _script_tokens(_scripts(text), kind)
+
+
+_Scripts: TypeAlias = tuple[int, int, int]
+"""How many characters of a text are ASCII, ideographs and others."""
+_system_scripts: ByteMemo[str, _Scripts] = ByteMemo(1024 * 1024)
+"""Those of system prompts, which an agent sends with every request."""
+
+
+def _system_tokens(text: str, kind: TokenizerFamily) -> float:
+    if text.isascii():
+        return len(text) / kind.characters
+    found = _system_scripts.get(text)
+    if found is None:
+        found = _scripts(text)
+        _system_scripts.put(text, found)
+    return _script_tokens(found, kind)
+
+
+def _scripts(text: str) -> _Scripts:
     # ASCII is removed from the bytes first: a pattern takes ten times as long for each character.
     encoded = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
     beyond = encoded.decode("utf-8", "surrogatepass")
     letters = len(_IDEOGRAPHS.sub("", beyond))
-    plain, ideographs = len(text) - len(beyond), len(beyond) - letters
+    return len(text) - len(beyond), len(beyond) - letters, letters
+
+
+def _script_tokens(scripts: _Scripts, kind: TokenizerFamily) -> float:
+    plain, ideographs, letters = scripts
     return plain / kind.characters + ideographs / kind.ideographs + letters / _LETTERS_PER_TOKEN
 
 

@@ -21,6 +21,33 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
 
 
+class WrittenList(list[Json]):
+    """A list whose members from `begin` to `end` are written in `json`, without the brackets.
+
+    Its members are shared between requests, so nothing may change it (`core/written_list.py`).
+    """
+
+    __slots__ = ("begin", "end", "json")
+
+    begin: int
+    end: int
+    json: bytes
+
+    def dump(self) -> msgspec.Raw:
+        """Return the JSON of the whole list."""
+        pieces = [self.json]
+        if self.begin:
+            pieces.insert(0, dump_members(self[: self.begin]))
+        if self.end < len(self):
+            pieces.append(dump_members(self[self.end :]))
+        return msgspec.Raw(b"[%b]" % b",".join(pieces))
+
+
+def dump_members(values: list[Json]) -> bytes:
+    """Return the JSON of a list without its brackets; raise if a lone surrogate is in it."""
+    return _encoder.encode(values)[1:-1]
+
+
 def dumps(value: object) -> str:
     """Return `value` as compact JSON text."""
     return dump_bytes(value).decode()
@@ -29,10 +56,19 @@ def dumps(value: object) -> str:
 def dump_bytes(value: object) -> bytes:
     """Return `value` as compact JSON. Lone surrogates, which UTF-8 cannot encode, are replaced."""
     try:
+        if type(value) is dict and WrittenList in map(type, value.values()):
+            return _encoder.encode(_with_written(value))
         return _encoder.encode(value)
     except UnicodeEncodeError:
         text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))
         return replace_lone_surrogates(text).encode()
+
+
+def _with_written(body: JsonObject) -> dict[str, object]:
+    """Return a body with the JSON of its lists that were written before."""
+    return {
+        name: value.dump() if type(value) is WrittenList else value for name, value in body.items()
+    }
 
 
 def loads(text: str | bytes) -> Json:

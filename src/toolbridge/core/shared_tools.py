@@ -66,6 +66,15 @@ def once_per_list(
     return call
 
 
+@once_per_list
+def identity_of(tools: tuple[Tool, ...]) -> object:  # noqa: ARG001  the key of the result
+    """Return a value that only this list of tools has; a plain tuple has another one each time.
+
+    Keys contain it in place of the tools, whose schemas have no hash.
+    """
+    return object()
+
+
 class ToolTraits(msgspec.Struct, frozen=True):
     """Which kinds of tools a list has, so that passes for the others are left out."""
 
@@ -92,7 +101,7 @@ def decoded_once(
     decode: Callable[[Sequence[msgspec.Raw]], Sequence[Tool]],
 ) -> Callable[[Sequence[msgspec.Raw] | None], tuple[Tool, ...]]:
     """Return `decode` with the same list for the same JSON."""
-    memo: ByteMemo[SharedTools] = ByteMemo(MOST_BYTES)
+    memo: ByteMemo[bytes, SharedTools] = ByteMemo(MOST_BYTES)
 
     @wraps(decode)
     def call(given: Sequence[msgspec.Raw] | None) -> tuple[Tool, ...]:

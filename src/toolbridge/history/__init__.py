@@ -27,14 +27,13 @@ from toolbridge.core.messages import (
 )
 from toolbridge.core.steps import EVERY, Steps, stepwise
 from toolbridge.history import roles
-from toolbridge.history.call_links import link
 from toolbridge.history.empty import without_empty_text
 from toolbridge.history.ids import legal_ids
 from toolbridge.history.names import legal_names, names_fit
 from toolbridge.history.own_fields import with_readable_parts
-from toolbridge.history.pairing import settle
-from toolbridge.history.past_calls import Heal, PastCalls, heal_past_calls
+from toolbridge.history.past_calls import Heal
 from toolbridge.history.sequence import one_at_a_time
+from toolbridge.history.settled import settled_turns
 from toolbridge.history.traits import traits_of
 
 __all__ = ["Heal", "Prepared", "prepare"]
@@ -57,7 +56,7 @@ def prepare(
     sequential: bool = False,
     heal: Heal | None = None,
     same_api: bool = False,
-    kinds: set[type[Part]] | None = None,
+    kinds: frozenset[type[Part]] | None = None,
 ) -> Steps[Prepared]:
     """Return `request` as its target accepts it.
 
@@ -77,11 +76,7 @@ def prepare(
     if has_calls:
         kept: Literal["calls", "client"] = "client" if same_api else "calls"
         order: Literal["calls", "client", "loose"] = kept if rules.pairs else "loose"
-        links = link(turns)
-        yield from pause
-        past = heal_past_calls(request, links, heal, losses) if heal else PastCalls()
-        yield from pause
-        turns = settle(turns, links, past, losses, "calls" if sequential else order)
+        turns = yield from settled_turns(request, "calls" if sequential else order, heal, losses)
         yield from pause
         turns = one_at_a_time(turns) if sequential else turns
     if not rules.empty_text:

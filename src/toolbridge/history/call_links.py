@@ -13,63 +13,66 @@ import msgspec
 from toolbridge.core.messages import Call, Result, Turn
 from toolbridge.history.ids import fresh_id
 
-_LINKED = (Call, Result)
 PartIndex: TypeAlias = tuple[int, int]
 """The index of a turn in the client's request, and of a part in that turn."""
 
 
 class CallLinks(msgspec.Struct, frozen=True):
-    """The calls and results of a conversation, and which belong together."""
+    """The calls and results of some turns, and which belong together."""
 
-    calls: dict[PartIndex, Call]
-    results: dict[PartIndex, Result]
+    numbers: range
+    """The indexes of the turns."""
+    calls: dict[PartIndex, Call] = msgspec.field(default_factory=dict)
+    results: dict[PartIndex, Result] = msgspec.field(default_factory=dict)
     """Results that belong to a call."""
-    result_of: dict[PartIndex, PartIndex]
+    result_of: dict[PartIndex, PartIndex] = msgspec.field(default_factory=dict)
     """The result of each answered call."""
-    call_of: dict[PartIndex, PartIndex]
+    call_of: dict[PartIndex, PartIndex] = msgspec.field(default_factory=dict)
     """The call of each result; a result without a call is missing here."""
-    ids: dict[PartIndex, str]
+    ids: dict[PartIndex, str] = msgspec.field(default_factory=dict)
     """New ids for calls whose id is empty or was used before."""
 
 
-def link(turns: Sequence[Turn]) -> CallLinks:
-    """Return the links between calls and results.
+def link(
+    turns: Sequence[Turn], numbers: range | None = None, seen: dict[str, int] | None = None
+) -> CallLinks:
+    """Return the links between calls and results of all turns, or of those with these `numbers`.
 
     Where an id occurs in several answers, a result belongs to the latest answer that has an
-    unanswered call with that id, and there to the first such call.
+    unanswered call with that id, and there to the first such call. An answer is a group of
+    consecutive turns of the same role. `seen` is how often each id occurred in the turns before, and
+    is counted on.
     """
-    links = CallLinks({}, {}, {}, {}, {})
+    links = CallLinks(range(len(turns)) if numbers is None else numbers)
+    seen = {} if seen is None else seen
     waiting: dict[str, list[tuple[int, deque[PartIndex]]]] = {}
-    seen: dict[str, int] = {}
-    for position, answer, part in _calls_and_results(turns):
-        if isinstance(part, Call):
-            links.calls[position] = part
-            seen[part.id] = seen.get(part.id, 0) + 1
-            if not part.id or seen[part.id] > 1:
-                links.ids[position] = fresh_id(part.id, seen[part.id])
-            groups = waiting.setdefault(part.id, [])
-            if not groups or groups[-1][0] != answer:
-                groups.append((answer, deque()))
-            groups[-1][1].append(position)
-        elif waiting.get(part.call_id):
-            call = _take_first(waiting[part.call_id])
-            links.results[position] = part
-            links.result_of[call] = position
-            links.call_of[position] = call
+    answer, role = 0, ""
+    for number in links.numbers:
+        turn = turns[number]
+        if turn.role != role:
+            answer, role = number, turn.role
+        for index, part in enumerate(turn.content):
+            if isinstance(part, Call):
+                position = number, index
+                links.calls[position] = part
+                count = seen[part.id] = seen.get(part.id, 0) + 1
+                if count > 1 or not part.id:
+                    links.ids[position] = fresh_id(part.id, count)
+                _wait(waiting.setdefault(part.id, []), answer, position)
+            elif isinstance(part, Result) and (groups := waiting.get(part.call_id)):
+                position = number, index
+                call = _take_first(groups)
+                links.results[position] = part
+                links.result_of[call] = position
+                links.call_of[position] = call
     return links
 
 
-def _calls_and_results(turns: Sequence[Turn]) -> list[tuple[PartIndex, int, Call | Result]]:
-    """Return each with its index and the number of its group of consecutive same-role turns."""
-    found: list[tuple[PartIndex, int, Call | Result]] = []
-    group = 0
-    for number, turn in enumerate(turns):
-        if number and turn.role != turns[number - 1].role:
-            group += 1
-        for index, part in enumerate(turn.content):
-            if isinstance(part, _LINKED):
-                found.append(((number, index), group, part))
-    return found
+def _wait(groups: list[tuple[int, deque[PartIndex]]], answer: int, position: PartIndex) -> None:
+    if groups and groups[-1][0] == answer:
+        groups[-1][1].append(position)
+    else:
+        groups.append((answer, deque((position,))))
 
 
 def _take_first(groups: list[tuple[int, deque[PartIndex]]]) -> PartIndex:

@@ -11,35 +11,44 @@ from base64 import b32encode
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from operator import eq
 
 from msgspec.structs import replace
 
 from toolbridge.core.codec import Rules
 from toolbridge.core.messages import Call, Part, Result, Turn
+from toolbridge.core.prefix_memo import PrefixMemo
 
 _PAIRED = (Call, Result)
 
 
-def legal_ids(turns: Sequence[Turn], rules: Rules) -> list[Turn]:
+def legal_ids(turns: Sequence[Turn], rules: Rules) -> Sequence[Turn]:
     """Return `turns` with every id that breaks the rules replaced."""
-    legal: dict[str, str] = {}
-    for turn in turns:
-        for part in turn.content:
-            if isinstance(part, _PAIRED):
-                id = part.id if isinstance(part, Call) else part.call_id
-                if id not in legal:
-                    legal[id] = legal_id(id, rules)
-    if all(map(eq, legal, legal.values())):
-        return list(turns)
+    legal = _replaced.after(turns, rules, {}, _with_replaced)
+    if not legal:
+        return turns
     return [replace(turn, content=tuple(_part(p, legal) for p in turn.content)) for turn in turns]
+
+
+_replaced: PrefixMemo[dict[str, str]] = PrefixMemo()
+
+
+def _with_replaced(before: dict[str, str], turns: Sequence[Turn], rules: Rules) -> dict[str, str]:
+    """Return the new ids by those that break the rules, with those of more turns."""
+    ids = {
+        part.id if isinstance(part, Call) else part.call_id
+        for turn in turns
+        for part in turn.content
+        if isinstance(part, _PAIRED)
+    }
+    found = {id: new for id in ids if (new := legal_id(id, rules)) != id}
+    return before | found if found else before
 
 
 def _part(part: Part, legal: dict[str, str]) -> Part:
     if isinstance(part, Call):
-        return replace(part, id=legal[part.id])
+        return replace(part, id=legal.get(part.id, part.id))
     if isinstance(part, Result):
-        return replace(part, call_id=legal[part.call_id])
+        return replace(part, call_id=legal.get(part.call_id, part.call_id))
     return part
 
 

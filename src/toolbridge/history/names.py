@@ -6,8 +6,10 @@ in six digits of its hash, so that two long names with the same beginning stay d
 """
 
 import re
+from collections.abc import Sequence
 from hashlib import blake2b
 
+import msgspec
 from msgspec.structs import replace
 
 from toolbridge.core.codec import Rules
@@ -21,16 +23,19 @@ from toolbridge.core.messages import (
     Tool,
     Turn,
 )
+from toolbridge.core.prefix_memo import PrefixMemo
 from toolbridge.core.shared_tools import once_per_list
 from toolbridge.history.ids import compiled
 
 
 def legal_names(request: Request, rules: Rules) -> tuple[Request, dict[str, str]]:
     """Return the request with valid names, and the client's name by each new name."""
-    used = _used_names(request)
-    if names_fit(request.tools, rules) and all(_fits(name, rules) for name in used):
+    used = _found.after(request.turns, rules, _NO_NAMES, _with_used)
+    chosen = request.tool_choice.names
+    fit = used.fit and all(_fits(name, rules) for name in chosen)
+    if fit and names_fit(request.tools, rules):
         return request, {}
-    names = {*used, *_declared_names(request.tools)}
+    names = {*used.names, *chosen, *_declared_names(request.tools)}
     legal: dict[str, str] = {}
     for name in sorted(names):
         if not _fits(name, rules):
@@ -80,10 +85,21 @@ def names_fit(tools: tuple[Tool, ...], rules: Rules) -> bool:
     return all(_fits(name, rules) for name in _declared_names(tools))
 
 
-def _used_names(request: Request) -> set[str]:
-    """Return the names in the choice of a tool and in the conversation."""
-    used = {*request.tool_choice.names}
-    for turn in request.turns:
+class _UsedNames(msgspec.Struct, frozen=True):
+    """The names in a conversation, and whether the rules allow all of them."""
+
+    names: frozenset[str]
+    fit: bool
+
+
+_NO_NAMES = _UsedNames(frozenset(), fit=True)
+_found: PrefixMemo[_UsedNames] = PrefixMemo()
+
+
+def _with_used(before: _UsedNames, turns: Sequence[Turn], rules: Rules) -> _UsedNames:
+    """Return the names of some turns and of those before."""
+    used: set[str] = set()
+    for turn in turns:
         for part in turn.content:
             if isinstance(part, _NAMED):
                 used.add(part.name)
@@ -93,7 +109,11 @@ def _used_names(request: Request) -> set[str]:
                 for inner in part.content:
                     if isinstance(inner, Reference):
                         used.add(inner.name)
-    return used
+    new = used - before.names
+    if not new:
+        return before
+    fit = before.fit and all(_fits(name, rules) for name in new)
+    return _UsedNames(before.names | new, fit)
 
 
 _NAMED = (Call, Reference)

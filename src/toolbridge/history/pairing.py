@@ -27,7 +27,7 @@ def settle(
     losses: list[Loss],
     order: Literal["calls", "client", "loose"] = "calls",
 ) -> list[Turn]:
-    """Return `turns` with the corrections of `past` and each result after its call.
+    """Return the linked turns with the corrections of `past` and each result after its call.
 
     `order` sorts the results of one turn: as their calls, or as the client sent them; `loose` does
     not move results at all.
@@ -49,7 +49,8 @@ class _Settling:
 
     def unpaired(self) -> list[Turn]:
         settled: list[Turn] = []
-        for number, turn in enumerate(self._turns):
+        for number in self._links.numbers:
+            turn = self._turns[number]
             parts = self._parts(number)
             content = tuple(self._result(at, p) if isinstance(p, Result) else p for at, p in parts)
             if content or not turn.content:
@@ -59,7 +60,8 @@ class _Settling:
     def paired(self, order: str) -> list[Turn]:
         settled: list[Turn] = []
         pending: list[Part] = []  # results of calls in the last settled turn
-        for number, turn in enumerate(self._turns):
+        for number in self._links.numbers:
+            turn = self._turns[number]
             others, calls = self._split(number)
             results = self._results_of(calls, order) if calls else []
             if pending and turn.role == "assistant":
@@ -70,7 +72,7 @@ class _Settling:
             if pending and turn.role == "system":
                 settled.append(Turn("user", tuple(pending)))
                 pending = []
-            content = (*pending, *others)
+            content = (*pending, *others) if pending else others
             pending = results
             if content or not turn.content:
                 settled.append(_with_content(turn, content))
@@ -95,15 +97,19 @@ class _Settling:
         """
         others: list[Part] = []
         calls: list[tuple[PartIndex, Call]] = []
-        for position, part in self._parts(number):
-            if isinstance(part, Call):
-                calls.append((position, part))
-            elif isinstance(part, Result):
-                if position not in self._links.call_of:
-                    self._lose(position, "a result without its call is sent as text")
-                    others += _as_user_content(part)
+        for index, part in enumerate(self._turns[number].content):
+            position = number, index
+            if position in self._past.dropped:
                 continue
-            others.append(part)
+            if isinstance(part, Call):
+                call = self._call(position, part)
+                calls.append((position, call))
+                others.append(call)
+            elif not isinstance(part, Result):
+                others.append(part)
+            elif position not in self._links.call_of:
+                self._lose(position, "a result without its call is sent as text")
+                others += _as_user_content(part)
         return tuple(others), calls
 
     def _results_of(self, calls: list[tuple[PartIndex, Call]], order: str) -> list[Part]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from toolbridge.core.messages import Part, Text, Turn
+from toolbridge.core.prefix_memo import PrefixMemo
 from toolbridge.core.shared_turns import once_per_turn
 from toolbridge.history.files import holds_file
 from toolbridge.history.own_fields import has_own_fields
@@ -17,13 +18,13 @@ from toolbridge.history.own_fields import has_own_fields
 class Traits(msgspec.Struct, frozen=True):
     """The traits of a conversation."""
 
-    kinds: set[type[Part]]
+    kinds: frozenset[type[Part]]
     """The types of the parts, without those inside of results."""
     files: bool
     """Whether a part is a file that a vendor stores."""
     sealed: bool
     """Whether a part carries opaque tokens."""
-    own: list[Turn]
+    own: tuple[Turn, ...]
     """The turns with fields that only the client's API has, or with marks of a prefix to cache."""
 
 
@@ -38,9 +39,19 @@ class _TurnTraits(msgspec.Struct, frozen=True):
 
 def traits_of(turns: Sequence[Turn]) -> Traits:
     """Return the traits of a conversation."""
-    kinds: set[type[Part]] = set()
-    files = sealed = False
-    own: list[Turn] = []
+    if len(turns) == 1 and _is_plain_text(turns[0]):
+        return _ONE_TEXT  # as most first requests
+    return _found.after(turns, None, _NONE, _joined)
+
+
+_found: PrefixMemo[Traits] = PrefixMemo()
+_NONE = Traits(frozenset(), files=False, sealed=False, own=())
+_ONE_TEXT = Traits(frozenset({Text}), files=False, sealed=False, own=())
+
+
+def _joined(before: Traits, turns: Sequence[Turn], _: None) -> Traits:
+    kinds, own = set(before.kinds), [*before.own]
+    files, sealed = before.files, before.sealed
     for turn in turns:
         one = _TEXT if _is_plain_text(turn) else _turn_traits(turn)
         kinds |= one.kinds
@@ -48,7 +59,7 @@ def traits_of(turns: Sequence[Turn]) -> Traits:
         sealed = sealed or one.sealed
         if one.own:
             own.append(turn)
-    return Traits(kinds, files, sealed, own)
+    return Traits(frozenset(kinds), files, sealed, tuple(own))
 
 
 _TEXT = _TurnTraits(frozenset({Text}))

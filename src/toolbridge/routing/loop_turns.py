@@ -20,22 +20,29 @@ _LONGEST = 0.001
 """Seconds of one turn; the step that exceeds them is the last one of it."""
 
 
+class _LastTurn:
+    """The turn in which the steps of a large request were taken last."""
+
+    began = -_LONGEST
+
+
 async def next_turn() -> None:
     """Let the tasks run whose data has arrived."""
     # In the first turn the event loop reads from its connections, which wakes tasks; they run in
     # the second one before this task does.
     await asyncio.sleep(0)
     await asyncio.sleep(0)
+    _LastTurn.began = perf_counter()
 
 
 async def in_turns(steps: Steps[T]) -> T:
-    """Take `steps`, beginning in a new turn; return their result."""
+    """Take `steps`, beginning in a new turn unless this one has just begun; return their result."""
     while True:
-        await next_turn()
-        until = perf_counter() + _LONGEST
+        until = _LastTurn.began + _LONGEST
         while perf_counter() < until:
             try:
                 next(steps)
             except StopIteration as end:
                 result: T = end.value
                 return result
+        await next_turn()

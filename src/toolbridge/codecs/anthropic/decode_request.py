@@ -8,6 +8,16 @@ import msgspec
 
 from toolbridge.codecs.anthropic import shapes
 from toolbridge.codecs.anthropic.decode_turns import TurnDecoder, decode_system
+from toolbridge.codecs.anthropic.known_messages import (
+    LARGE,
+    MARK,
+    NONE_KNOWN,
+    KnownMessages,
+    keep_messages,
+    marked,
+    messages_start,
+)
+from toolbridge.codecs.anthropic.known_messages import memo as known_messages
 from toolbridge.codecs.anthropic.mcp_toolsets import with_servers
 from toolbridge.codecs.anthropic.shapes import NULL, ORIGIN, decode_rest
 from toolbridge.codecs.anthropic.thinking import decode_effort, decode_thinking
@@ -15,8 +25,9 @@ from toolbridge.codecs.anthropic.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject, loads
 from toolbridge.core.messages import OutputFormat, Request, Sampling, Think, ToolChoice
+from toolbridge.core.prefix_memo import LONG
 from toolbridge.core.shared_tools import NO_TOOLS, tool_traits
-from toolbridge.core.steps import EVERY, Steps, stepwise
+from toolbridge.core.steps import Steps, stepwise
 from toolbridge.wire import shapes as wire
 
 _bodies = msgspec.json.Decoder(shapes.Body)
@@ -31,15 +42,21 @@ def decode_request(
     body: bytes, *, model: str = "", stream: bool | None = None, counting: bool = False
 ) -> Steps[Request]:
     """Return the request in a body of `/v1/messages`, or of `/v1/messages/count_tokens`."""
-    asked, extra = _decode_body(body)
+    start = messages_start(body) if len(body) > LARGE else 0
+    asked, extra, known = _decode_body(body, start)
     _check(asked, model=model, counting=counting)
     settings = _decode_settings(asked)
-    messages = asked.messages or ()
-    turns = TurnDecoder(len(messages))
-    for number, message in enumerate(messages):
-        turns.add(number, message)
-        if number % EVERY == EVERY - 1:
+    messages = asked.messages or []
+    turns = TurnDecoder(known.turns)
+    if len(messages) < LONG and not known.turns:
+        for number, message in enumerate(messages):
+            turns.add(number, message)
+    else:
+        more = messages[1:] if known.turns else messages
+        yield from turns.add_known(more)
+        if start:
             yield
+            keep_messages(body, start, known, more, turns.turns)
     for name, rest in settings.unknown.items():
         if rest:
             extra[name] = rest
@@ -90,22 +107,46 @@ def _decode_settings(asked: shapes.Body) -> _Settings:
     return _Settings(think, output, choice, user, unknown)
 
 
-def _decode_body(body: bytes) -> tuple[shapes.Body, JsonObject]:
-    """Return the fields that this codec knows, and the others; those of most clients in one pass."""
-    try:
-        asked = _strict_bodies.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        asked = None
+def _decode_body(body: bytes, start: int) -> tuple[shapes.Body, JsonObject, KnownMessages]:
+    """Return the fields that this codec knows, and the others; those of most clients in one pass.
+
+    The third value are the messages that are known, with a mark in their place. `start` is where
+    the messages begin, or 0.
+    """
+    known = known_messages.find(body, start) if start else NONE_KNOWN
+    asked = _decode_marked(body, start, known) if known.turns else None
     if asked is None:
-        known = wire.decode_request(body, _bodies)
-        return known, wire.leftovers(body, shapes.Body)
+        known, asked = NONE_KNOWN, _decode_strictly(body)
+    if asked is None:
+        loose = wire.decode_request(body, _bodies)
+        return loose, wire.leftovers(body, shapes.Body), known
+    return asked, _extra_of(asked, body), known
+
+
+def _decode_strictly(body: bytes) -> shapes.StrictBody | None:
+    try:
+        return _strict_bodies.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def _decode_marked(body: bytes, start: int, known: KnownMessages) -> shapes.StrictBody | None:
+    """Return the fields of a body with the mark; None if known messages are not its first ones."""
+    short = marked(body, start, known)
+    asked = _decode_strictly(short)
+    if asked is None or not asked.messages or bytes(asked.messages[0]) != MARK:
+        return None
+    return asked if short.count(MARK) == 1 else None  # a client may write the mark itself
+
+
+def _extra_of(asked: shapes.StrictBody, body: bytes) -> JsonObject:
     if asked.context_management is NULL:
-        return asked, {}
+        return {}
     # Claude Code sends this with every request.
     try:
-        return asked, {"context_management": loads(bytes(asked.context_management))}
+        return {"context_management": loads(bytes(asked.context_management))}
     except (ValueError, RecursionError):
-        return asked, wire.leftovers(body, shapes.Body)  # raises with the path
+        return wire.leftovers(body, shapes.Body)  # raises with the path
 
 
 def _check(asked: shapes.Body, *, model: str, counting: bool) -> None:

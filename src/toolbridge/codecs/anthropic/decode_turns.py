@@ -4,6 +4,8 @@ A block of a type that is newer than this codec is kept whole, as `Foreign`. The
 is attached to every part, so that Anthropic gets it back unchanged.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from toolbridge.codecs.anthropic import shapes
@@ -28,15 +30,18 @@ from toolbridge.core.messages import (
     Thinking,
     Turn,
 )
+from toolbridge.core.prefix_memo import mark_repeated
 from toolbridge.core.source import sourced
+from toolbridge.core.steps import EVERY, Steps
 from toolbridge.wire import shapes as wire
 
-_LONG = 8
-"""Messages of a conversation whose next request repeats them: an agent sends all of them again."""
-_memo: ByteMemo[Turn] = ByteMemo(4 * 1024 * 1024)
+_memo: ByteMemo[bytes, Turn] = ByteMemo(4 * 1024 * 1024)
 """Turns by the index and the JSON of their messages. They are shared between requests."""
-_system_memo: ByteMemo[Text] = ByteMemo(2 * 1024 * 1024)
+_system_memo: ByteMemo[bytes, Text] = ByteMemo(2 * 1024 * 1024)
 """The same for the blocks of system prompts."""
+_key = b"%d:%b".__mod__
+_AT_ONCE = 64
+"""Messages that are found in one step, which takes less than the decoding of one of them."""
 _messages = wire.StrictDecoder(shapes.Message)
 _system = msgspec.json.Decoder(shapes.SystemBlock)
 _objects = msgspec.json.Decoder(wire.AnyObject)
@@ -73,23 +78,31 @@ def _decode_system_block(raw: msgspec.Raw, where: str) -> Text:
 class TurnDecoder:
     """The messages so far, as turns: one turn for each message."""
 
-    def __init__(self, count: int = 0) -> None:
-        """`count` is the number of messages; those of a long conversation were decoded before."""
-        self.turns: list[Turn] = []
-        self._long = count >= _LONG
+    def __init__(self, known: tuple[Turn, ...] = ()) -> None:
+        """`known` are the turns of messages that are not decoded again."""
+        self.turns: list[Turn] = [*known]
 
     def add(self, number: int, raw: msgspec.Raw) -> None:
         """Read the next message; `number` is its index."""
-        if not self._long:
-            self.turns.append(_decode_message(number, raw))
-            return
-        key = b"%d:%b" % (number, raw)
-        turn = _memo.get(key)
-        if turn is None:
-            # A `Raw` of a decoder refers to the whole body; a copy has its own bytes.
-            turn = _decode_message(number, raw.copy())
-            _memo.put(key, turn)
-        self.turns.append(turn)
+        self.turns.append(_decode_message(number, raw))
+
+    def add_known(self, messages: Sequence[msgspec.Raw]) -> Steps[None]:
+        """Read more messages of a long conversation; those that a request before had are known."""
+        for begin in range(0, len(messages), _AT_ONCE):
+            some = messages[begin : begin + _AT_ONCE]
+            first = len(self.turns)
+            keys = [*map(_key, enumerate(some, first))]
+            found = _memo.get_all(keys)
+            missing = enumerate(found) if None in found else ()
+            for index in [index for index, turn in missing if turn is None]:
+                # A `Raw` of a decoder refers to the whole body; a copy has its own bytes.
+                turn = found[index] = _decode_message(first + index, some[index].copy())
+                _memo.put(keys[index], turn)
+                if index % EVERY == EVERY - 1:
+                    yield
+            self.turns += filter(None, found)
+            yield
+        mark_repeated(self.turns[0])
 
 
 def _decode_message(number: int, raw: msgspec.Raw) -> Turn:

@@ -8,10 +8,11 @@ from toolbridge.codecs.anthropic.thinking import encode_thinking, type_of
 from toolbridge.codecs.anthropic.tools import CHOICE_TYPES, encode_choice, encode_tools
 from toolbridge.codecs.anthropic.typed_tools import encode_mcp_servers
 from toolbridge.core.codec import Lose, Outgoing, Target
+from toolbridge.core.encoded_turns import EncodedTurns
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Request, Sampling, ToolChoice
 from toolbridge.core.shared_fields import carry
-from toolbridge.core.steps import EVERY, Steps, stepwise
+from toolbridge.core.steps import Steps, stepwise
 
 PATH = "/v1/messages"
 VERSION = "2023-06-01"
@@ -27,6 +28,7 @@ BETAS = {
     "defer_loading": "advanced-tool-use-2025-11-20",
 }
 """The value of `anthropic-beta` without which a field of the body, or of a tool, is a 400."""
+_encoded: EncodedTurns[str] = EncodedTurns()
 
 
 @stepwise
@@ -42,7 +44,7 @@ def encode_request(request: Request, target: Target) -> Steps[Outgoing]:
     body: JsonObject = {
         "model": target.model or request.model,
         "max_tokens": max_tokens,
-        "messages": (yield from _encode_messages(request, lose)),
+        "messages": (yield from _encoded.encode(request.turns, None, TurnEncoder(losses))),
     }
     if request.system:
         body["system"] = encode_system(request.system)
@@ -85,16 +87,6 @@ def _max_tokens(asked: int | None, most: int, lose: Lose) -> int:
         lose("max_tokens", f"lowered from {asked} to {most}, the maximum of this model")
         return most
     return asked
-
-
-def _encode_messages(request: Request, lose: Lose) -> Steps[list[Json]]:
-    encoder = TurnEncoder(lose)
-    messages: list[Json] = []
-    for number, turn in enumerate(request.turns):
-        messages += encoder.encode(number, turn)
-        if number % EVERY == EVERY - 1:
-            yield
-    return messages
 
 
 def _headers(body: JsonObject) -> dict[str, str]:

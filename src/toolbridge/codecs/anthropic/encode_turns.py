@@ -6,7 +6,6 @@ A part that came from an Anthropic client and was not changed is written in the 
 from toolbridge.codecs.anthropic.server_blocks import encode_server_block, is_vendors
 from toolbridge.codecs.anthropic.shapes import MESSAGE, ORIGIN, encode_cache
 from toolbridge.codecs.anthropic.signatures import encode_caller, own_tokens
-from toolbridge.core.codec import Lose
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import (
     Audio,
@@ -14,6 +13,7 @@ from toolbridge.core.messages import (
     Document,
     Foreign,
     Image,
+    Loss,
     Part,
     Reference,
     Result,
@@ -36,8 +36,13 @@ def encode_system(system: tuple[Text, ...]) -> list[Json]:
 class TurnEncoder:
     """Writes the messages of one request and reports what a message cannot hold."""
 
-    def __init__(self, lose: Lose) -> None:
-        self._lose = lose
+    def __init__(self, losses: list[Loss]) -> None:
+        self.losses = losses
+        self.calls: dict[str, str] = {}
+        """Nothing is needed of the calls: this API pairs results with them by their ids."""
+
+    def _lose(self, what: str, why: str) -> None:
+        self.losses.append(Loss(what, why))
 
     def encode(self, number: int, turn: Turn) -> list[JsonObject]:
         """Return the message of a turn, or nothing if no part of it is left."""

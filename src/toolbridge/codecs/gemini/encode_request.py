@@ -15,11 +15,12 @@ from toolbridge.codecs.gemini.tools import (
     encode_tools,
 )
 from toolbridge.core.codec import Outgoing, Target
+from toolbridge.core.encoded_turns import EncodedTurns
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Request, Sampling
 from toolbridge.core.shared_fields import carry
 from toolbridge.core.source import own_words
-from toolbridge.core.steps import EVERY, Steps, stepwise
+from toolbridge.core.steps import Steps, stepwise
 from toolbridge.wire.url_path import quote_path
 
 VERSION = "/v1beta"
@@ -28,6 +29,7 @@ MAX_STOP = 5
 MAX_TEMPERATURE = 2.0
 """Gemini API, GenerationConfig: `temperature` is 0 to 2."""
 
+_encoded: EncodedTurns[tuple[int, str]] = EncodedTurns()
 _SAMPLING = {
     "temperature": "temperature",
     "top_p": "topP",
@@ -98,13 +100,9 @@ class _RequestEncoder:
         return {"toolConfig": {"includeServerSideToolInvocations": True}}
 
     def _contents(self) -> Steps[list[Json]]:
-        encoder = TurnEncoder(self._request, self._quirks, self._lose)
-        contents: list[Json] = []
-        for number, turn in enumerate(self._request.turns):
-            contents += encoder.encode(number, turn)
-            if number % EVERY == EVERY - 1:
-                yield
-        return contents
+        encoder = TurnEncoder(self._request, self._quirks, self._losses)
+        context = (self._request.origin, self._quirks)
+        return _encoded.encode(self._request.turns, context, encoder)
 
     def _config(self, *, any_function: bool) -> JsonObject:
         request = self._request

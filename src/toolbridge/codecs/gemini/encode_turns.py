@@ -10,7 +10,6 @@ from toolbridge.codecs.gemini.media import encode_detail, encode_media, inline_p
 from toolbridge.codecs.gemini.quirks import Quirks
 from toolbridge.codecs.gemini.shapes import MESSAGE, METADATA, ORIGIN
 from toolbridge.codecs.gemini.signatures import SKIP, encode_signature
-from toolbridge.core.codec import Lose
 from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
 from toolbridge.core.messages import (
     Audio,
@@ -18,6 +17,7 @@ from toolbridge.core.messages import (
     Document,
     Foreign,
     Image,
+    Loss,
     Reference,
     Request,
     Result,
@@ -36,12 +36,15 @@ from toolbridge.core.source import own_words
 class TurnEncoder:
     """Writes the contents of one request and reports what a content cannot hold."""
 
-    def __init__(self, request: Request, quirks: Quirks, lose: Lose) -> None:
+    def __init__(self, request: Request, quirks: Quirks, losses: list[Loss]) -> None:
         self._own = request.origin == ORIGIN
         self._quirks = quirks
-        self._lose = lose
-        self._calls: dict[str, tuple[int, str]] = {}
+        self.losses = losses
+        self.calls: dict[str, tuple[int, str]] = {}
         """The position and the name of every call so far, by its id."""
+
+    def _lose(self, what: str, why: str) -> None:
+        self.losses.append(Loss(what, why))
 
     def encode(self, number: int, turn: Turn) -> list[JsonObject]:
         """Return the content of a turn, or nothing if no part of it is left.
@@ -59,7 +62,7 @@ class TurnEncoder:
                 fields |= part.raw
             elif isinstance(part, Result):
                 results.append(
-                    (self._calls.get(part.call_id, (inf, ""))[0], self._result(part, here))
+                    (self.calls.get(part.call_id, (inf, ""))[0], self._result(part, here))
                 )
             elif isinstance(part, Call):
                 others.append(self._call(part, first=not signed))
@@ -78,7 +81,7 @@ class TurnEncoder:
         return [{**fields, "role": role, "parts": parts}]
 
     def _call(self, call: Call, *, first: bool) -> JsonObject:
-        self._calls.setdefault(call.id, (len(self._calls), call.name))
+        self.calls.setdefault(call.id, (len(self.calls), call.name))
         arguments: JsonObject = {"raw": call.raw} if call.raw else call.arguments
         part: JsonObject = {
             "functionCall": {"id": call.id, "name": call.name, "args": arguments},
@@ -154,7 +157,7 @@ class TurnEncoder:
         written = own_words(result, ORIGIN)
         if written is not None and (self._quirks.media_in_results or not _holds_media(result)):
             return [written]
-        name = result.name or self._calls.get(result.call_id, (0, "unknown"))[1]
+        name = result.name or self.calls.get(result.call_id, (0, "unknown"))[1]
         texts: list[str] = []
         media: list[Json] = []
         for index, part in enumerate(result.content):

@@ -13,12 +13,17 @@ from toolbridge.codecs.ollama.shapes import ORIGIN
 from toolbridge.codecs.ollama.thinking import encode_thinking
 from toolbridge.codecs.ollama.tools import encode_choice, encode_tools
 from toolbridge.core.codec import Outgoing, Target
+from toolbridge.core.encoded_turns import EncodedTurns
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Request, Sampling, ToolChoice
 from toolbridge.core.shared_fields import carry
+from toolbridge.core.shared_texts import join_shared
+from toolbridge.core.shared_tools import identity_of
 from toolbridge.core.source import own_words
-from toolbridge.core.steps import EVERY, Steps, stepwise
+from toolbridge.core.steps import Steps, stepwise
+from toolbridge.core.written_list import preceded
 
+_encoded: EncodedTurns[str] = EncodedTurns()
 _NO_QUIRKS = Quirks()
 _NO_SAMPLING = Sampling()
 _FREE_CHOICE = ToolChoice()
@@ -67,24 +72,23 @@ class _RequestEncoder:
         self._losses.append(Loss(what, why))
 
     def _messages(self) -> Steps[list[Json]]:
-        encoder = TurnEncoder(self._request, self._target, self._lose)
-        messages: list[Json] = []
-        for number, turn in enumerate(self._request.turns):
-            messages += encoder.encode(number, turn)
-            if number % EVERY == EVERY - 1:
-                yield
+        request, target = self._request, self._target
+        encoder = TurnEncoder(request, target, self._losses)
+        context = (encoder.model, target.capabilities, identity_of(request.tools))
+        messages = yield from _encoded.encode(request.turns, context, encoder)
         choice = self._request.tool_choice
         order = "" if choice == _FREE_CHOICE else encode_choice(self._request, self._lose)
         if not order and not self._request.system:
             return messages
         written = [own_words(part, ORIGIN) for part in self._request.system]
         if not order and written and all(written):
-            return [*written, *messages]
+            return preceded([*written], messages)
         texts = [part.text for part in self._request.system if part.text]
         texts += [order] if order else []
         # Ollama, docs/modelfile: a system message replaces the SYSTEM of the Modelfile.
         if texts:
-            messages.insert(0, {"role": "system", "content": "\n\n".join(texts)})
+            first: JsonObject = {"role": "system", "content": join_shared("\n\n", texts)}
+            return preceded([first], messages)
         return messages
 
     def _sample(self, body: JsonObject) -> None:

@@ -8,7 +8,7 @@ from typing_extensions import TypeIs
 
 from toolbridge.codecs.ollama import shapes
 from toolbridge.codecs.ollama.shapes import ORIGIN
-from toolbridge.core.codec import Lose, Target
+from toolbridge.core.codec import Target
 from toolbridge.core.data_url import split_data_url
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import (
@@ -17,6 +17,7 @@ from toolbridge.core.messages import (
     Document,
     Foreign,
     Image,
+    Loss,
     Part,
     Reference,
     Request,
@@ -35,13 +36,16 @@ from toolbridge.core.source import own_words
 class TurnEncoder:
     """Writes the messages of one request and reports what a message cannot hold."""
 
-    def __init__(self, request: Request, target: Target, lose: Lose) -> None:
+    def __init__(self, request: Request, target: Target, losses: list[Loss]) -> None:
         self._tools = request.tools
         self._target = target
-        self._model = target.model or request.model
-        self._lose = lose
-        self._names: dict[str, str] = {}
+        self.model = target.model or request.model
+        self.losses = losses
+        self.calls: dict[str, str] = {}
         """The names of the tools by the ids of the calls so far: results are sent with both."""
+
+    def _lose(self, what: str, why: str) -> None:
+        self.losses.append(Loss(what, why))
 
     def encode(self, number: int, turn: Turn) -> list[JsonObject]:
         """Return the messages of a turn; `number` is its index."""
@@ -77,7 +81,7 @@ class TurnEncoder:
                 thinking.append(part.text)
             elif isinstance(part, Call):
                 broken = broken or bool(part.raw)
-                self._names[part.id] = part.name
+                self.calls[part.id] = part.name
                 calls.append(encode_call(part, len(calls)))
             else:
                 content.add(f"{where}.{index}", part)
@@ -101,7 +105,7 @@ class TurnEncoder:
             content.add(f"{where}.content.{index}", part)
         message: JsonObject = {"role": "tool", **content.fields(error=result.is_error)}
         # Ollama, docs/api: `tool_name`; newer servers read `tool_call_id` too.
-        if name := result.name or self._names.get(result.call_id):
+        if name := result.name or self.calls.get(result.call_id):
             message["tool_name"] = name
         message["tool_call_id"] = result.call_id
         return message
@@ -131,7 +135,7 @@ class TurnEncoder:
 
     def image(self, where: str, image: Image) -> tuple[str, str]:
         """Return the base64 of an image, or "" and a text in its place."""
-        model = self._model
+        model = self.model
         if not self._target.can("vision"):
             self._lose(where, f"{model} cannot see images")
             return "", f"[image omitted: {model} cannot see images]"
@@ -149,8 +153,8 @@ class TurnEncoder:
         """
         if self._target.can("audio", unknown=False):
             return audio.data, ""
-        self._lose(where, f"{self._model} takes no audio")
-        return "", f"[audio omitted: {self._model} cannot hear it]"
+        self._lose(where, f"{self.model} takes no audio")
+        return "", f"[audio omitted: {self.model} cannot hear it]"
 
     def _document(self, where: str, document: Document) -> str:
         if document.cite:

@@ -18,6 +18,7 @@ from toolbridge.core.shared_fields import hosted_why
 from toolbridge.core.shared_tools import decoded_once, once_per_list
 from toolbridge.core.source import own_words, sourced
 from toolbridge.core.tool_search import found_tools
+from toolbridge.core.written_list import wholly_written
 from toolbridge.wire import shapes as wire
 from toolbridge.wire.json_schema import inline
 
@@ -43,13 +44,13 @@ def decode_choice() -> ToolChoice:
 
 
 def encode_tools(request: Request, lose: Lose) -> list[Json]:
-    """Return the tools on offer: all, the named ones, or none."""
+    """Return the tools on offer: all, the named ones, or none. Nothing may change the list."""
     choice = request.tool_choice
     if choice.mode == "none" or not request.tools:
         return []
     named = choice.names
     if not named and (all_offers := _without_conditions(request.tools)) is not None:
-        return list(all_offers)
+        return all_offers
     encoded = _encode_all(request.tools)
     if choice.mode == "named" and not any(tool.name in named for tool in request.tools):
         named = ()  # the choice is lost, not the tools
@@ -77,7 +78,7 @@ def _without_conditions(tools: tuple[Tool, ...]) -> list[Json] | None:
     encoded = _encode_all(tools)
     if any(tool.deferred for tool in tools) or any(losses for _, losses in encoded):
         return None
-    return [offered for offer, _ in encoded for offered in offer]
+    return wholly_written([offered for offer, _ in encoded for offered in offer])
 
 
 _Losses: TypeAlias = list[tuple[str, str]]

@@ -32,6 +32,7 @@ from toolbridge.core.parts_text import available_text, document_text, foreign_te
 from toolbridge.core.server_tool_text import server_text
 from toolbridge.core.server_tools import ServerCall, ServerResult
 from toolbridge.core.shared_fields import foreign_why
+from toolbridge.core.shared_texts import join_shared
 from toolbridge.core.shared_tools import once_per_list
 from toolbridge.core.source import own_words, sourced
 from toolbridge.wire import shapes as wire
@@ -236,9 +237,11 @@ class PartEncoder:
 class ContentBuilder:
     """The content of one message while its parts are added."""
 
-    def __init__(self, encoder: PartEncoder, *, joint: str) -> None:
+    def __init__(self, encoder: PartEncoder, *, joint: str, shared: bool = False) -> None:
+        """`shared` is True for content that every request of a session has."""
         self._encoder = encoder
         self._joint = joint
+        self._shared = shared
         self._parts: list[Json] = []
         self._plain = True
         """True while there is only text without cache marks."""
@@ -276,7 +279,8 @@ class ContentBuilder:
     @property
     def text(self) -> str:
         texts = [part.get("text") for part in self._parts if isinstance(part, dict)]
-        return self._joint.join([text for text in texts if isinstance(text, str)])
+        found = [text for text in texts if isinstance(text, str)]
+        return join_shared(self._joint, found) if self._shared else self._joint.join(found)
 
     @property
     def value(self) -> Json:

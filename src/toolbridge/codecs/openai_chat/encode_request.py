@@ -15,10 +15,13 @@ from toolbridge.codecs.openai_chat.shapes import ORIGIN
 from toolbridge.codecs.openai_chat.thinking import accepts_sampling, encode_thinking
 from toolbridge.codecs.openai_chat.tools import encode_choice, encode_tools
 from toolbridge.core.codec import Outgoing, Target
+from toolbridge.core.encoded_turns import EncodedTurns
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, OutputFormat, Request, Sampling, Text, Think
 from toolbridge.core.shared_fields import LIMITS, NO_LIMIT, carry
-from toolbridge.core.steps import EVERY, Steps, stepwise
+from toolbridge.core.shared_tools import identity_of
+from toolbridge.core.steps import Steps, stepwise
+from toolbridge.core.written_list import preceded
 
 PATH = "/chat/completions"
 MAX_USER = 64
@@ -33,6 +36,7 @@ _EXTRA_SAMPLING = {
     "repeat_penalty": "repeat_penalty",
 }
 """Sampling fields beyond OpenAI's (vLLM, llama.cpp, Together), and our names for them."""
+_encoded: EncodedTurns[tuple[int, str]] = EncodedTurns()
 _NO_QUIRKS = Quirks()
 _NO_SAMPLING = Sampling()
 _NO_THINKING = Think()
@@ -92,12 +96,12 @@ class _RequestEncoder:
         output = self._request.output
         if output is not None and self._needs_json_prompt(output):
             system = (*system, Text(JSON_PROMPT))
-        messages = self._turns.system(system) if system else []
-        for number, turn in enumerate(self._request.turns):
-            messages += self._turns.encode(number, turn)
-            if number % EVERY == EVERY - 1:
-                yield
-        return messages
+        first = self._turns.system(system) if system else []
+        request, target = self._request, self._target
+        tools = identity_of(request.tools)
+        context = (target.model, target.capabilities, request.origin, self._quirks, tools)
+        messages = yield from _encoded.encode(request.turns, context, self._turns)
+        return preceded(first, messages) if first else messages
 
     def _needs_json_prompt(self, output: OutputFormat) -> bool:
         """Return True if no message contains the word "JSON".
@@ -120,7 +124,7 @@ class _RequestEncoder:
         request, quirks, body = self._request, self._quirks, self._body
         offer = encode_tools(request, quirks, self._lose)
         if offer.tools:
-            body["tools"] = [*offer.tools]
+            body["tools"] = offer.tools
         body |= encode_choice(request, quirks, offer.names, self._lose)
         body |= all_search_options(request.tools)
 

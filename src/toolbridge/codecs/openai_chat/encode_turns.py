@@ -33,6 +33,7 @@ from toolbridge.core.source import own_words
 
 _THOUGHTS = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
 """The fields of an assistant message that contain thoughts; quirks decide which are sent."""
+_NO_CALL = (0, "")
 _REMINDER = ("<system-reminder>\n", "\n</system-reminder>")
 
 
@@ -41,17 +42,15 @@ class TurnEncoder(PartEncoder):
 
     def __init__(self, request: Request, target: Target, quirks: Quirks) -> None:
         super().__init__(request, target, quirks)
-        self._calls: dict[str, Call] = {}
-        """The calls so far by id."""
-        self._ranks: dict[str, int] = {}
-        """The order of the calls in the history, by id."""
+        self.calls: dict[str, tuple[int, str]] = {}
+        """The position in the history and the name of every call so far, by its id."""
 
     def system(self, texts: tuple[Text, ...]) -> list[Json]:
         """Return the system messages in front of the conversation."""
         own = self._own_system(texts)
         if own is not None:
             return own
-        content = ContentBuilder(self, joint="\n\n")
+        content = ContentBuilder(self, joint="\n\n", shared=True)
         for i, text in enumerate(texts):
             content.add(f"system.{i}", text)
         return [] if content.empty else [{"role": self._system_role, "content": content.value}]
@@ -114,16 +113,15 @@ class TurnEncoder(PartEncoder):
     def _in_call_order(self, results: list[tuple[str, JsonObject]]) -> list[JsonObject]:
         """Return results in the order of their calls: some chat templates ignore the ids."""
         if len(results) > 1:
-            ranks, last = self._ranks, len(self._ranks)
-            results = sorted(results, key=lambda result: ranks.get(result[0], last))
+            calls, last = self.calls, (len(self.calls), "")
+            results = sorted(results, key=lambda result: calls.get(result[0], last)[0])
         return [message for _, message in results]
 
     def _result(self, where: str, result: Result, after: "ContentBuilder") -> JsonObject:
         own = self._own_result(result)
         if own is not None:
             return own
-        call = self._calls.get(result.call_id)
-        name = result.name or (call.name if call else "")
+        name = result.name or self.calls.get(result.call_id, _NO_CALL)[1]
         content = ContentBuilder(self, joint="\n")
         for i, part in enumerate(result.content):
             inner = f"{where}.content.{i}"
@@ -180,8 +178,8 @@ class TurnEncoder(PartEncoder):
                 if self._keeps_thought(f"{where}.{i}", part):
                     thoughts.append(part)
             elif isinstance(part, Call):
-                self._calls[part.id] = part
-                self._ranks.setdefault(part.id, len(self._ranks))
+                rank, _ = self.calls.get(part.id, (len(self.calls), ""))
+                self.calls[part.id] = rank, part.name
                 calls.append(self._call(part))
             elif _is_fields(part):
                 message |= part.raw

@@ -26,6 +26,7 @@ from toolbridge.core.shared_fields import hosted_why
 from toolbridge.core.shared_tools import decoded_once, once_per_list, tool_traits
 from toolbridge.core.source import own_words, sourced, unknown_fields
 from toolbridge.core.tool_search import found_tools
+from toolbridge.core.written_list import wholly_written
 from toolbridge.wire import shapes as wire
 
 _tools = msgspec.json.Decoder(shapes.Tool)
@@ -152,7 +153,7 @@ def _name(tool: shapes.NamedTool) -> str:
 class Offer(msgspec.Struct, frozen=True):
     """The tools on offer, in the client's own words where the provider accepts them."""
 
-    tools: list[JsonObject]
+    tools: list[Json]
     names: dict[str, Tool]
     """The offered tools by their names."""
     losses: list[tuple[str, str]]
@@ -187,8 +188,10 @@ def _encode_all(
             lose(f"tools.{number}", hosted_why(tool))
     listed = _offered(tools, choice, quirks, found)
     offered = [one for one in listed if not search_options(one[1])]
-    encoded = [_encode_tool(number, tool, origin, quirks, lose) for number, tool in offered]
-    return Offer(encoded, {tool.name: tool for _, tool in offered}, losses)
+    encoded: list[Json] = [
+        _encode_tool(number, tool, origin, quirks, lose) for number, tool in offered
+    ]
+    return Offer(wholly_written(encoded), {tool.name: tool for _, tool in offered}, losses)
 
 
 def _offered(

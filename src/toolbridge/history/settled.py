@@ -1,0 +1,66 @@
+"""Links, heals and pairs the calls of a conversation.
+
+These passes depend on one another: the links are the input of the others, and a healed call changes
+its result. A part of the conversation whose calls all have their results there is settled whatever
+follows, so that the next request of the session continues after it.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from toolbridge.core.messages import Call, Loss, Request, Turn
+from toolbridge.core.prefix_memo import PrefixMemo, ends_of
+from toolbridge.core.shared_tools import identity_of
+from toolbridge.core.steps import EVERY, Steps
+from toolbridge.history.call_links import CallLinks, link
+from toolbridge.history.pairing import settle
+from toolbridge.history.past_calls import Heal, PastCalls, heal_past_calls
+
+
+class _Settled(msgspec.Struct, frozen=True):
+    """The first turns of a conversation as they are sent, the losses, and their ids by number of uses."""
+
+    turns: tuple[Turn, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    seen: dict[str, int] = {}
+
+
+_NOTHING = _Settled()
+_memo: PrefixMemo[_Settled] = PrefixMemo()
+
+
+def settled_turns(
+    request: Request,
+    order: Literal["calls", "client", "loose"],
+    heal: Heal | None,
+    losses: list[Loss],
+) -> Steps[Sequence[Turn]]:
+    """Return the turns with healed calls, and each result after its call (see `pairing.settle`)."""
+    turns = request.turns
+    pause = (None,) if len(turns) >= EVERY else ()
+    context = (order, heal, identity_of(request.tools))
+    done, known = _memo.find(turns, context) or (0, _NOTHING)
+    for end in ends_of(turns, done):
+        seen = known.seen.copy()
+        links = link(turns, range(done, end), seen)
+        if end < len(turns) and not _is_closed(turns, links):
+            continue
+        yield from pause
+        lost = [*known.losses]
+        past = heal_past_calls(request, links, heal, lost) if heal else PastCalls()
+        yield from pause
+        settled = settle(turns, links, past, lost, order)
+        known = _Settled((*known.turns, *settled), tuple(lost), seen)
+        _memo.keep(turns, end, context, known)
+        done = end
+    losses += known.losses
+    return known.turns
+
+
+def _is_closed(turns: Sequence[Turn], links: CallLinks) -> bool:
+    """Return whether nothing after the linked turns changes them: all calls have their results."""
+    last = turns[links.numbers[-1]]
+    answered = len(links.calls) == len(links.result_of)
+    return answered and not any(isinstance(part, Call) for part in last.content)
