@@ -254,3 +254,44 @@ def test_with_the_dialect_off_text_stays_text():
     assert off[1:] == think[1:]
     read = stages().feed_all([*think])
     assert any(isinstance(event, ev.ThinkingStart) for event in read)
+
+
+def sent_arguments(api, arguments):
+    """Return the body for `api` of a chat history with a call, and the losses."""
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    messages = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": "ok"},
+    ]
+    body = dump_bytes({"model": "m", "messages": messages})
+    ready = planned(codecs.load("openai_chat").decode_request(body), codec=codecs.load(api))
+    return dump_bytes(ready.outgoing.body).decode(), ready.losses
+
+
+APIS = ["anthropic", "gemini", "ollama", "openai_chat", "openai_responses"]
+
+
+@every_row("api", APIS)
+@every_row("arguments", ["null", " null\n", ""])
+def test_past_arguments_that_are_null_are_empty_arguments(api, arguments):
+    body, losses = sent_arguments(api, arguments)
+    assert "raw" not in body
+    assert '"null' not in body
+    assert '" null' not in body
+    assert losses == ()
+
+
+@every_row("api", APIS[:-1])
+@every_row("arguments", ["[]", '"x"', "{'a': 1", "7"])
+def test_past_arguments_that_are_not_an_object_are_wrapped_and_reported(api, arguments):
+    body, losses = sent_arguments(api, arguments)
+    assert '"raw"' in body.replace("\\", "")
+    why = 'arguments that are not a JSON object are sent as {"raw": "…"}'
+    assert [(loss.what, loss.why) for loss in losses] == [("messages.1.tool_calls.0", why)]
+
+
+def test_past_arguments_of_any_form_are_text_for_responses():
+    body, losses = sent_arguments("openai_responses", "[]")
+    assert '"arguments":"[]"' in body
+    assert losses == ()

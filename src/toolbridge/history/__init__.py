@@ -33,7 +33,7 @@ from toolbridge.history.ids import legal_ids
 from toolbridge.history.names import legal_names, names_fit
 from toolbridge.history.own_fields import with_readable_parts
 from toolbridge.history.pairing import settle
-from toolbridge.history.past_calls import Heal, PastCalls, heal_past_calls
+from toolbridge.history.past_calls import Heal, PastCalls, heal_past_calls, with_empty_arguments
 from toolbridge.history.sequence import one_at_a_time
 from toolbridge.history.traits import traits_of
 
@@ -80,6 +80,7 @@ def prepare(
         links = link(turns)
         yield from pause
         past = heal_past_calls(request, links, heal, losses) if heal else PastCalls()
+        past = with_empty_arguments(past, links, losses, text=rules.text_arguments)
         yield from pause
         turns = settle(turns, links, past, losses, "calls" if sequential else order)
         yield from pause
