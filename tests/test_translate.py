@@ -29,6 +29,7 @@ from toolbridge.translate import (
     answer_id,
     answer_stages,
     plan,
+    translate,
 )
 
 CODEC = codecs.load("openai_chat")
@@ -295,3 +296,37 @@ def test_past_arguments_of_any_form_are_text_for_responses():
     body, losses = sent_arguments("openai_responses", "[]")
     assert '"arguments":"[]"' in body
     assert losses == ()
+
+
+HELLO = (
+    b'data: {"id":"c","model":"m","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'
+    b'data: {"id":"c","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+)
+COUNTS = (
+    b'data: {"id":"c","model":"m","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":4}}'
+)
+
+
+def translated(*pieces):
+    stage = translate("openai_chat", "anthropic")
+    written = [out for piece in pieces for out in stage.feed(piece)]
+    return stage, b"".join([*written, *stage.close()])
+
+
+@every_row("size", [len("data: {"), 40, len(COUNTS) - 1])
+@every_row("newline", [b"\n", b"\r\n", b"\r"])
+def test_a_stream_that_is_cut_inside_its_usage_ends_with_an_error(size, newline):
+    text = HELLO.replace(b"\n", newline) + COUNTS[:size]
+    for pieces in ([text], [text[at : at + 1] for at in range(len(text))]):
+        stage, out = translated(*pieces)
+        assert isinstance(stage.end, ev.Failed)
+        assert stage.end.problem.text == "the input was cut inside its last event"
+        assert b'"type":"error"' in out
+        assert b"message_stop" not in out
+
+
+@every_row("end", [b"", COUNTS, COUNTS + b"\n\ndata: [DO", COUNTS + b"\r\rdata: [DONE]\r\r"])
+def test_a_stream_without_its_last_line_end_or_mark_is_whole(end):
+    stage, out = translated(HELLO + end)
+    assert isinstance(stage.end, ev.Finished)
+    assert b"message_stop" in out
