@@ -1,5 +1,6 @@
 """What a person reads after a typing error: the fault, its place, and the way out."""
 
+import asyncio
 import socket
 from contextlib import closing
 from pathlib import Path
@@ -217,6 +218,41 @@ def test_a_gateway_that_does_not_answer_is_not_called_a_provider(env, command):
     assert f"at http://{address}" in text
     assert "provider" not in text
     assert "toolbridge serve" in text
+
+
+@pytest.mark.parametrize(
+    ("wire", "why"),
+    [
+        (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "it answered with status 404"),
+        (
+            b'HTTP/1.1 404 Not Found\r\ncontent-length: 22\r\n\r\n{"detail":"Not Found"}',
+            "it answered with status 404",
+        ),
+        (
+            b'HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{"data":[]}',
+            "it did not answer with an explanation",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi",
+            "it did not answer with an explanation",
+        ),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "it did not answer with HTTP"),
+        (b"", "it did not answer with HTTP"),
+    ],
+)
+async def test_explain_at_another_server_names_the_fault(env, wire, why):
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(wire)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        status, out, err = await run_beside(env, "explain", "last", "--url", address)
+    assert (status, out) == (1, "")
+    assert f"the server at http://{address} is not a toolbridge gateway ({why}); " in err
+    assert "--url" in err
 
 
 # ── help ─────────────────────────────────────────────────────────────────────
