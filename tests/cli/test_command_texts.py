@@ -117,6 +117,44 @@ def test_a_mistyped_setting_of_an_inner_table_has_a_suggestion(env, tmp_path, te
     assert f"did you mean `{nearest}`? (at line 2)" in shown
 
 
+@pytest.mark.parametrize(
+    ("text", "nearest"),
+    [
+        ("thinking = 'dropp'\n", "drop"),
+        ("[models.'ollama/x']\ntool_mode = 'nativ'\n", "native"),
+        ("[[routes]]\ntask = 'backgrund'\nto = 'demo'\n", "background"),
+        ("[server_tools.web_search]\nbackend = 'brav'\n", "brave"),
+        ("[providers.x]\napi = 'antropic'\nurl = 'http://127.0.0.1:1'\n", "anthropic"),
+        ("[providers.x]\ncloud = 'bedrok'\n", "bedrock"),
+    ],
+)
+def test_a_mistyped_value_of_a_setting_has_a_suggestion(env, tmp_path, text, nearest):
+    (tmp_path / "c.toml").write_text(text)
+    assert f"did you mean `{nearest}`?" in failed(env, "models", "--config", "c.toml")
+
+
+@pytest.mark.parametrize("command", [("show", "alic"), ("revoke", "alic"), ("set", "alic")])
+def test_a_mistyped_key_has_a_suggestion(env, command):
+    run_command(env, "key", "create", "alice", cwd=Path(env["HOME"]))
+    text = failed(env, "key", *command, *(("--tokens", "5/day") if command[0] == "set" else ()))
+    assert "there is no key 'alic'; see `toolbridge key list`; did you mean `alice`?" in text
+
+
+def test_a_mistyped_mcp_server_has_a_suggestion(env, tmp_path):
+    (tmp_path / "c.toml").write_text("[server_tools.mcp.weather]\ncommand = 'x'\n")
+    assert "did you mean `weather`?" in failed(env, "mcp", "list", "wether", "--config", "c.toml")
+    (tmp_path / "c.toml").write_text(
+        "[server_tools.web_search]\nbackend = 'mcp'\nserver = 'wether'\ntool = 'find'\n"
+        "[server_tools.mcp.weather]\ncommand = 'x'\n"
+    )
+    assert "did you mean `weather`?" in failed(env, "models", "--config", "c.toml")
+
+
+def test_a_mistyped_family_of_cases_has_a_suggestion(env):
+    text = failed(env, "conform", "--list", "--only", "dialets")
+    assert "did you mean `dialects`?" in text
+
+
 # ── values ───────────────────────────────────────────────────────────────────
 
 

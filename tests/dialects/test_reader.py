@@ -420,6 +420,11 @@ def test_a_model_that_drifts_from_its_dialect_is_still_read():
     assert read_text(text, TOOLS, model="qwen3:8b").calls[0].name == "read_file"
 
 
+def test_a_mistyped_dialect_has_a_suggestion():
+    with pytest.raises(ConfigError, match=r"did you mean `hermes_json`\?"):
+        read_text("x", TOOLS, dialect="hermes_jsn")
+
+
 def test_an_unknown_dialect_is_a_fault_of_the_configuration():
     with pytest.raises(ConfigError, match="there is no dialect 'klingon'"):
         TextReader(TOOLS, dialect="klingon")
