@@ -113,6 +113,7 @@ check: setup ## format, lint, import contracts, types, spelling, plain words, de
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+	$(BIN)/python -m tests.example_types
 	$(BIN)/codespell src docs bench *.md
 	$(BIN)/deptry src
 	$(BIN)/python -m tests.prose

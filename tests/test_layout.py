@@ -66,7 +66,10 @@ def test_a_folder_that_make_test_leaves_out_has_only_tests_with_its_mark():
         ("test", ["-m pytest"]),
         ("demo", ["toolbridge demo"]),
         ("conformance", ["toolbridge conform --self", "toolbridge conform --self --stream"]),
-        ("check", ["ruff format --check", "ruff check", "lint-imports", "mypy"]),
+        (
+            "check",
+            ["ruff format --check", "ruff check", "lint-imports", "mypy", "tests.example_types"],
+        ),
         ("requirements", ["-m tests.requirements"]),
     ],
 )

@@ -29,6 +29,7 @@ from toolbridge.translate import (
     answer_id,
     answer_stages,
     plan,
+    translate,
 )
 
 CODEC = codecs.load("openai_chat")
@@ -254,3 +255,78 @@ def test_with_the_dialect_off_text_stays_text():
     assert off[1:] == think[1:]
     read = stages().feed_all([*think])
     assert any(isinstance(event, ev.ThinkingStart) for event in read)
+
+
+def sent_arguments(api, arguments):
+    """Return the body for `api` of a chat history with a call, and the losses."""
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    messages = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": "ok"},
+    ]
+    body = dump_bytes({"model": "m", "messages": messages})
+    ready = planned(codecs.load("openai_chat").decode_request(body), codec=codecs.load(api))
+    return dump_bytes(ready.outgoing.body).decode(), ready.losses
+
+
+APIS = ["anthropic", "gemini", "ollama", "openai_chat", "openai_responses"]
+
+
+@every_row("api", APIS)
+@every_row("arguments", ["null", " null\n", ""])
+def test_past_arguments_that_are_null_are_empty_arguments(api, arguments):
+    body, losses = sent_arguments(api, arguments)
+    assert "raw" not in body
+    assert '"null' not in body
+    assert '" null' not in body
+    assert losses == ()
+
+
+@every_row("api", APIS[:-1])
+@every_row("arguments", ["[]", '"x"', "{'a': 1", "7"])
+def test_past_arguments_that_are_not_an_object_are_wrapped_and_reported(api, arguments):
+    body, losses = sent_arguments(api, arguments)
+    assert '"raw"' in body.replace("\\", "")
+    why = 'arguments that are not a JSON object are sent as {"raw": "…"}'
+    assert [(loss.what, loss.why) for loss in losses] == [("messages.1.tool_calls.0", why)]
+
+
+def test_past_arguments_of_any_form_are_text_for_responses():
+    body, losses = sent_arguments("openai_responses", "[]")
+    assert '"arguments":"[]"' in body
+    assert losses == ()
+
+
+HELLO = (
+    b'data: {"id":"c","model":"m","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'
+    b'data: {"id":"c","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+)
+COUNTS = (
+    b'data: {"id":"c","model":"m","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":4}}'
+)
+
+
+def translated(*pieces):
+    stage = translate("openai_chat", "anthropic")
+    written = [out for piece in pieces for out in stage.feed(piece)]
+    return stage, b"".join([*written, *stage.close()])
+
+
+@every_row("size", [len("data: {"), 40, len(COUNTS) - 1])
+@every_row("newline", [b"\n", b"\r\n", b"\r"])
+def test_a_stream_that_is_cut_inside_its_usage_ends_with_an_error(size, newline):
+    text = HELLO.replace(b"\n", newline) + COUNTS[:size]
+    for pieces in ([text], [text[at : at + 1] for at in range(len(text))]):
+        stage, out = translated(*pieces)
+        assert isinstance(stage.end, ev.Failed)
+        assert stage.end.problem.text == "the input was cut inside its last event"
+        assert b'"type":"error"' in out
+        assert b"message_stop" not in out
+
+
+@every_row("end", [b"", COUNTS, COUNTS + b"\n\ndata: [DO", COUNTS + b"\r\rdata: [DONE]\r\r"])
+def test_a_stream_without_its_last_line_end_or_mark_is_whole(end):
+    stage, out = translated(HELLO + end)
+    assert isinstance(stage.end, ev.Finished)
+    assert b"message_stop" in out

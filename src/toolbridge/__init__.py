@@ -7,6 +7,7 @@ when it is first named: the rest is pure, and quick to import.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+import toolbridge.cli_start  # noqa: F401 -- first, for Ctrl-C while the rest is imported
 from toolbridge.core.embeddings import Embeddings
 from toolbridge.core.errors import (
     ClientError,

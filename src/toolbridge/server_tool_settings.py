@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from toolbridge.core.close_names import did_you_mean
 from toolbridge.core.declared_limits import is_domain
 from toolbridge.core.json import JsonObject
 from toolbridge.environment import key_variable, secret
@@ -262,7 +263,10 @@ def _missing(search: WebSearchSettings, servers: Mapping[str, object]) -> list[s
 
 def _no_server(label: str, servers: Mapping[str, object]) -> str:
     known = ", ".join(servers) or "none"
-    return f"there is no MCP server {label!r} in [server_tools.mcp] (there: {known}); set `server`"
+    return (
+        f"there is no MCP server {label!r} in [server_tools.mcp] (there: {known}); set `server`"
+        f"{did_you_mean(label, servers)}"
+    )
 
 
 def _fetch_faults(fetch: WebFetchSettings) -> list[tuple[str, str]]:

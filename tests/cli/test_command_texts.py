@@ -1,5 +1,6 @@
 """What a person reads after a typing error: the fault, its place, and the way out."""
 
+import asyncio
 import socket
 from contextlib import closing
 from pathlib import Path
@@ -116,6 +117,44 @@ def test_a_mistyped_setting_of_an_inner_table_has_a_suggestion(env, tmp_path, te
     assert f"did you mean `{nearest}`? (at line 2)" in shown
 
 
+@pytest.mark.parametrize(
+    ("text", "nearest"),
+    [
+        ("thinking = 'dropp'\n", "drop"),
+        ("[models.'ollama/x']\ntool_mode = 'nativ'\n", "native"),
+        ("[[routes]]\ntask = 'backgrund'\nto = 'demo'\n", "background"),
+        ("[server_tools.web_search]\nbackend = 'brav'\n", "brave"),
+        ("[providers.x]\napi = 'antropic'\nurl = 'http://127.0.0.1:1'\n", "anthropic"),
+        ("[providers.x]\ncloud = 'bedrok'\n", "bedrock"),
+    ],
+)
+def test_a_mistyped_value_of_a_setting_has_a_suggestion(env, tmp_path, text, nearest):
+    (tmp_path / "c.toml").write_text(text)
+    assert f"did you mean `{nearest}`?" in failed(env, "models", "--config", "c.toml")
+
+
+@pytest.mark.parametrize("command", [("show", "alic"), ("revoke", "alic"), ("set", "alic")])
+def test_a_mistyped_key_has_a_suggestion(env, command):
+    run_command(env, "key", "create", "alice", cwd=Path(env["HOME"]))
+    text = failed(env, "key", *command, *(("--tokens", "5/day") if command[0] == "set" else ()))
+    assert "there is no key 'alic'; see `toolbridge key list`; did you mean `alice`?" in text
+
+
+def test_a_mistyped_mcp_server_has_a_suggestion(env, tmp_path):
+    (tmp_path / "c.toml").write_text("[server_tools.mcp.weather]\ncommand = 'x'\n")
+    assert "did you mean `weather`?" in failed(env, "mcp", "list", "wether", "--config", "c.toml")
+    (tmp_path / "c.toml").write_text(
+        "[server_tools.web_search]\nbackend = 'mcp'\nserver = 'wether'\ntool = 'find'\n"
+        "[server_tools.mcp.weather]\ncommand = 'x'\n"
+    )
+    assert "did you mean `weather`?" in failed(env, "models", "--config", "c.toml")
+
+
+def test_a_mistyped_family_of_cases_has_a_suggestion(env):
+    text = failed(env, "conform", "--list", "--only", "dialets")
+    assert "did you mean `dialects`?" in text
+
+
 # ── values ───────────────────────────────────────────────────────────────────
 
 
@@ -217,6 +256,41 @@ def test_a_gateway_that_does_not_answer_is_not_called_a_provider(env, command):
     assert f"at http://{address}" in text
     assert "provider" not in text
     assert "toolbridge serve" in text
+
+
+@pytest.mark.parametrize(
+    ("wire", "why"),
+    [
+        (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "it answered with status 404"),
+        (
+            b'HTTP/1.1 404 Not Found\r\ncontent-length: 22\r\n\r\n{"detail":"Not Found"}',
+            "it answered with status 404",
+        ),
+        (
+            b'HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{"data":[]}',
+            "it did not answer with an explanation",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi",
+            "it did not answer with an explanation",
+        ),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "it did not answer with HTTP"),
+        (b"", "it did not answer with HTTP"),
+    ],
+)
+async def test_explain_at_another_server_names_the_fault(env, wire, why):
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(wire)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        status, out, err = await run_beside(env, "explain", "last", "--url", address)
+    assert (status, out) == (1, "")
+    assert f"the server at http://{address} is not a toolbridge gateway ({why}); " in err
+    assert "--url" in err
 
 
 # ── help ─────────────────────────────────────────────────────────────────────

@@ -205,6 +205,18 @@ def test_translate_ends_a_cut_input_with_an_error_and_status_one(env):
     assert b"message_stop" not in done.stdout
 
 
+def test_translate_reports_a_stream_that_is_cut_inside_its_usage(env):
+    chunk = (
+        'data: {"id":"c","model":"m","choices":[{"index":0,"delta":{%s},"finish_reason":%s}]}\n\n'
+    )
+    stream = chunk % ('"content":"Hi"', "null") + chunk % ("", '"stop"')
+    cut = (stream + 'data: {"id":"c","choices":[],"usage":{"prompt_tok').encode()
+    done = run(env, "translate", "--from", "openai_chat", "--to", "anthropic", given=cut)
+    assert done.returncode == 1
+    assert b"cut inside its last event" in done.stderr
+    assert b"message_stop" not in done.stdout
+
+
 def test_translate_to_chat_keeps_the_usage(env):
     stream = recorded("ollama/jinja/chat_thinktool_stream.txt")
     done = run(env, "translate", "--from", "ollama", "--to", "openai_chat", given=stream)

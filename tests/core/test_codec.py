@@ -38,3 +38,8 @@ def test_a_quirk_that_nobody_knows_is_named():
     check_quirks({"a": 1}, {"a", "b"})
     with pytest.raises(ConfigError, match=r"quirks.c: there is no quirk 'c'; use one of a, b"):
         check_quirks({"c": 1}, {"a", "b"})
+
+
+def test_a_mistyped_api_has_a_suggestion():
+    with pytest.raises(ConfigError, match=r"did you mean `anthropic`\?"):
+        codecs.load("antropic")

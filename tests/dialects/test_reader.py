@@ -420,6 +420,11 @@ def test_a_model_that_drifts_from_its_dialect_is_still_read():
     assert read_text(text, TOOLS, model="qwen3:8b").calls[0].name == "read_file"
 
 
+def test_a_mistyped_dialect_has_a_suggestion():
+    with pytest.raises(ConfigError, match=r"did you mean `hermes_json`\?"):
+        read_text("x", TOOLS, dialect="hermes_jsn")
+
+
 def test_an_unknown_dialect_is_a_fault_of_the_configuration():
     with pytest.raises(ConfigError, match="there is no dialect 'klingon'"):
         TextReader(TOOLS, dialect="klingon")
@@ -476,6 +481,11 @@ UNITS = [
     '{"x":',
     "[read_file(",
     "<tool_call><function=read_file><parameter=path> </parameter> x",
+    "`x <tool_call> ",
+    "`` x ` <tool_call> ",
+    ' "<tool_call> ',
+    "<!-- <tool_call> ",
+    "> <tool_call>\n",
 ]
 
 
@@ -548,10 +558,30 @@ IN_SPAN = [
 ]
 
 
-@pytest.mark.parametrize("call", IN_SPAN)
+QUOTATIONS = [
+    "To do it, write `{}` and wait.",
+    "To do it, write ``{}`` and wait.",
+    "To do it, write `` {} `` and wait.",
+    "To do it, write `assistant: {}` and wait.",
+    "The documentation:\n\n> {}\n\nThat was it.",
+    "> {}\n>\n> {}",
+    "- > The form is {}\n",
+    "In HTML: <!-- {} --> is hidden.",
+    "<!--\n{}\n-->",
+    'You would write "{}" to call it.',
+    "You would write '{}' to call it.",
+    'You would write ("{}") to call it.',
+    "You would write “{}” to call it.",
+    "On écrit « {} » pour cela.",
+    "他写“{}”。",
+]
+
+
+@every_row("quotation", QUOTATIONS)
+@every_row("call", IN_SPAN)
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_a_code_span_that_begins_with_a_call_is_text_to_its_end(call, size):
-    text = f"To do it, write `{call}` and wait."
+def test_a_quoted_call_is_text_to_the_end_of_the_quotation(quotation, call, size):
+    text = quotation.replace("{}", call)
     reader = TextReader(TOOLS)
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     events = [event for piece in pieces for event in reader.feed(piece)] + reader.close()
@@ -559,7 +589,130 @@ def test_a_code_span_that_begins_with_a_call_is_text_to_its_end(call, size):
     assert texts(events) == text
 
 
+@every_row("quotation", QUOTATIONS)
+@every_row("call", IN_SPAN)
+def test_a_call_after_a_quoted_one_runs(quotation, call):
+    text = quotation.replace("{}", call) + f"\n<tool_call>{JSON_CALL}</tool_call>"
+    for size in (1, 1000):
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        found = [one.name for batch in spoken(*pieces, dialect="auto") for one in calls(batch)]
+        assert found == ["get_weather"]
+
+
+@every_row(
+    "text",
+    [
+        "    {}",
+        "Let me look:\n\n    {}",
+        'The file is "a.txt".{}',
+        '"{}"',
+        "'{}'",
+        "Look at `a.txt'. {}",
+        "The comment begins with <!-- and has no end.\n{}",
+        "A comment begins with `<!--` in HTML.\n{}\nIt ends with `-->`.",
+        "x > y\n{}",
+        "> What is the weather?\n\n{}",
+        "> What is the weather?\n{}",
+        'The user said "what".\n\n{}',
+        "Use ``a`b`` first. {}",
+        'A quotation that nothing closes: "{} and more.',
+        'A quotation that nothing closes: "{}\n\nThe "end".',
+    ],
+)
+def test_a_call_that_is_not_certainly_quoted_runs(text):
+    reading = read_text(text.replace("{}", f"<tool_call>{JSON_CALL}</tool_call>"), TOOLS)
+    assert [call.arguments for call in reading.calls] == [{"city": "Rome"}]
+
+
 @pytest.mark.parametrize("call", IN_SPAN)
 def test_a_call_after_a_code_span_runs(call):
     events = spoken(f"As in `{call}`:\n", f"<tool_call>{JSON_CALL}</tool_call>", dialect="auto")
     assert [one.name for batch in events for one in calls(batch)] == ["get_weather"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("dialect", ["auto", "fenced_json"])
+@pytest.mark.parametrize("language", ["", "json", "tool_call"])
+@pytest.mark.parametrize("between", ["\n", "\n\n"])
+def test_fenced_calls_in_a_row_are_all_calls(size, dialect, language, between):
+    text = between.join([f"```{language}\n{JSON_CALL}\n```"] * 3)
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    events = flat(spoken(*pieces, dialect=dialect))
+    assert [call.arguments for call in calls(events)] == [{"city": "Rome"}] * 3
+    assert texts(events) == ""
+
+
+def test_a_fence_after_fenced_calls_and_text_is_text():
+    fence = f"```json\n{JSON_CALL}\n```"
+    reading = read_text(f"{fence}\nThe same again:\n{fence}", TOOLS)
+    assert len(reading.calls) == 1
+    assert reading.content.strip() == f"The same again:\n{fence}"
+
+
+HARMONY = '<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{"city":"Rome"}<|call|>'
+
+
+@every_row(
+    "text",
+    [
+        f"Let me check.{HARMONY}",
+        f"Let me check.\n<|start|>assistant{HARMONY}",
+        f"Let me check. <|start|>assistant{HARMONY}",
+        'Let me check.<|start|>assistant to=functions.get_weather<|channel|>commentary json<|message|>{"city":"Rome"}<|call|>',
+        f"Let me check.<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant{HARMONY}",
+    ],
+)
+@pytest.mark.parametrize("size", [1, 1000])
+def test_a_harmony_message_after_text_is_read(text, size):
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    events = flat(spoken(*pieces, dialect="auto"))
+    assert [call.arguments for call in calls(events)] == [{"city": "Rome"}]
+    assert texts(events).strip() == "Let me check."
+
+
+@every_row(
+    "text",
+    [
+        f"A call looks like <|start|>assistant{HARMONY}",
+        f"A call: `<|start|>assistant{HARMONY}`",
+        f"A call:\n> <|start|>assistant{HARMONY}",
+        "The token <|channel|> names the channel.",
+        "It begins so:\n<|start|>assistant is the header.",
+    ],
+)
+def test_a_harmony_header_that_is_mentioned_is_text(text):
+    assert read_text(text, TOOLS) == Reading(content=text)
+
+
+@every_row(
+    "text",
+    ["the<|end|>token", "a **<|end|>** in bold", "the <|end|>-token", "token: <|end|>\nNext."],
+)
+def test_the_end_token_of_another_dialect_is_text_inside_an_answer(text):
+    assert read_text(text, TOOLS).content == text
+
+
+@pytest.mark.parametrize("quote", ["'", '"'])
+@pytest.mark.parametrize("size", [1, 1000])
+def test_an_answer_that_is_a_quoted_json_call_is_a_call(quote, size):
+    text = f"{quote}{JSON_CALL}{quote}"
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    events = flat(spoken(*pieces, dialect="auto"))
+    assert [call.arguments for call in calls(events)] == [{"city": "Rome"}]
+    assert texts(events) == ""
+
+
+@every_row(
+    "text",
+    [
+        f"'{JSON_CALL}' is a call.",
+        f"'{JSON_CALL}",
+        '"{"name": "unknown", "arguments": {}}"',
+        '"{x}" is a template',
+        "'",
+    ],
+)
+def test_quoted_json_that_is_no_whole_call_is_text(text):
+    for pieces in ([text], list(text)):
+        assert texts(flat(spoken(*pieces, dialect="auto"))) == text
+        assert calls(flat(spoken(*pieces, dialect="auto"))) == []

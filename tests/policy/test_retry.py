@@ -27,6 +27,11 @@ def test_only_what_passes_by_itself_is_worth_another_try(kind):
     assert is_permanent(Problem(kind, "x")) is (kind not in TRANSIENT)
 
 
+def test_a_fault_that_only_settings_can_correct_is_not_retried():
+    assert is_permanent(Problem("unreachable", "x", permanent=True, lasting=True))
+    assert not is_permanent(Problem("unreachable", "x", permanent=True))
+
+
 @every_row(
     ("status", "permanent"),
     [(400, True), (401, True), (403, True), (404, True), (413, True), (422, True), (0, False),

@@ -390,3 +390,21 @@ async def test_a_closed_gateway_ends_its_questions():
         await search
         routes.close()
         await until(lambda: not routes._lists._renewals)
+
+
+@pytest.mark.parametrize("turns", range(4))
+@pytest.mark.parametrize("api", APIS)
+async def test_a_question_that_has_just_begun_ends_with_the_connections(api, turns):
+    """Ctrl-C in the first moments of a command: a task must not end with an error of its own."""
+    place = Place(api, "m")
+    place.answers.clear()
+    async with served(there=place) as providers:
+        async with Upstream() as upstream:
+            lists = model_lists.ModelLists(providers, upstream, {})
+            task = lists.renew("there")
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            lists.close()
+        place.answers.set()
+        (found,) = await asyncio.gather(task, return_exceptions=True)
+    assert isinstance(found, asyncio.CancelledError)

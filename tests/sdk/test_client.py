@@ -1,5 +1,6 @@
 """Clients: how they open and close, and blocking in every situation."""
 
+import asyncio
 import gc
 import subprocess
 import sys
@@ -9,8 +10,10 @@ import pytest
 from tests.sdk.places import QUIET
 
 import toolbridge
-from toolbridge import Client
+from toolbridge import AsyncClient, Client
 from toolbridge.config import Config
+from toolbridge.core.errors import Unsupported
+from toolbridge.sdk.streams.loop_thread import LoopClosed
 
 
 async def test_a_blocking_client_works_inside_a_running_loop():
@@ -113,3 +116,29 @@ def test_a_process_that_forgets_to_close_ends_without_a_word():
         capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_async_client_in_another_event_loop_names_the_way_out():
+    client = AsyncClient(Config(), env=QUIET)
+
+    async def ask() -> str:
+        return await client.ask("demo", "hi")
+
+    assert asyncio.run(ask())
+    with pytest.raises(
+        Unsupported, match=r"another event loop.* make all requests in one `asyncio"
+    ):
+        asyncio.run(ask())
+    asyncio.run(client.aclose())
+
+
+def test_an_async_client_that_was_closed_in_its_loop_stays_closed_in_another():
+    client = AsyncClient(Config(), env=QUIET)
+
+    async def ask() -> str:
+        async with client:
+            return await client.ask("demo", "hi")
+
+    assert asyncio.run(ask())
+    with pytest.raises(LoopClosed, match="the client is closed"):
+        asyncio.run(ask())

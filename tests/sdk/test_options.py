@@ -123,3 +123,8 @@ def test_a_wrong_option_is_an_error_that_names_it(options, where, words):
     with pytest.raises(MalformedRequest, match=words) as caught:
         prepare("m", "hi", options)
     assert caught.value.problem.where == where
+
+
+def test_a_mistyped_option_has_a_suggestion():
+    with pytest.raises(TypeError, match=r"no option 'temprature'.*; did you mean `temperature`\?"):
+        prepare("m", "hi", {"temprature": 1.0})

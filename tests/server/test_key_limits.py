@@ -171,9 +171,22 @@ async def test_the_refusal_says_which_limit_when_it_resets_and_who_can_raise_it(
 async def test_a_request_that_is_larger_than_its_limit_is_told_so(state):
     async with team(state) as (url, _):
         alice = await create("alice", "--tokens", "100/day")
-        status, body, _ = await ask(url, alice, max_tokens=4000)
+        status, body, headers = await ask(url, alice, max_tokens=4000)
         assert status == 429
-        assert "more than the whole limit: ask for fewer output tokens" in body["error"]["message"]
+        text = body["error"]["message"]
+        assert "more than the whole limit of 100 tokens per day that the key 'alice' has" in text
+        assert "no retry helps. Ask for fewer output tokens, or send less." in text
+        assert headers["x-should-retry"] == "false"
+        assert "retry-after" not in headers
+
+
+async def test_a_limit_into_which_a_request_never_fits_is_reported_first(state):
+    async with team(state) as (url, _):
+        alice = await create("alice", "--tokens", "100/minute", "--requests", "1/day")
+        assert (await ask(url, alice, max_tokens=5))[0] == 200
+        status, body, headers = await ask(url, alice, max_tokens=4000)
+        assert (status, headers["x-should-retry"]) == (429, "false")
+        assert "limit of 100 tokens per minute that" in body["error"]["message"]
 
 
 async def test_a_model_without_a_price_is_refused_where_dollars_are_limited(state):

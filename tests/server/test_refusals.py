@@ -1,5 +1,6 @@
 """Places that do not answer, and what their clients are told."""
 
+import asyncio
 import time
 from email.utils import formatdate
 
@@ -11,6 +12,8 @@ from toolbridge.config import Config, ProviderConfig
 from toolbridge.wire.ndjson import MAX_LINE
 
 ASK = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+NGINX = "<html><h1>400 Bad Request</h1>The plain HTTP request was sent to HTTPS port</html>"
+GO = "Client sent an HTTP request to an HTTPS server."
 PAGE = "<!doctype html><html><script>x < y</script><h1>Not here</h1></html>"
 
 
@@ -48,6 +51,8 @@ async def ask(url: str, *, stream: bool = False, headers: dict[str, str] | None 
         (says(500, PAGE, "text/html"), 500, "ollama answered 500 with a web page: Not here"),
         (says(503, PAGE, "text/html"), 529, "Not here"),
         (says(400, '{"error": "no such option"}'), 400, "ollama: no such option"),
+        (says(400, NGINX, "text/html"), 500, "ollama has TLS at this address. Write `https://` in"),
+        (says(400, GO, "text/plain"), 500, "ollama has TLS at this address. Write `https://` in"),
         (says(500, '{"error": "' + "x" * 2_000_000 + '"}'), 500, "xxx"),
         (says(200, "rubbish", content_encoding="br"), 502, "did not answer with valid HTTP"),
     ],
@@ -62,6 +67,8 @@ async def ask(url: str, *, stream: bool = False, headers: dict[str, str] | None 
         "500 page",
         "503 page",
         "400",
+        "nginx with TLS",
+        "Go with TLS",
         "2 MB",
         "brotli",
     ],
@@ -127,6 +134,33 @@ async def test_tls_to_a_plain_port_is_given_up_after_the_time_for_connecting():
     assert answer.status == 502
     assert "accepted the connection, but did not answer with TLS within 0.3 s" in error["message"]
     assert time.monotonic() - began < 20
+
+
+async def connections_for(retries: int) -> int:
+    """Return how often a gateway connects to a server without TLS for a request with TLS."""
+    counted = []
+
+    async def reject(reader, writer):
+        counted.append(1)
+        await reader.read(100)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(reject, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    provider = ProviderConfig(
+        api="openai_chat", url=f"https://127.0.0.1:{port}/v1", retries=retries
+    )
+    config = Config(log="off", map={"default": "x/m"}, providers={"x": provider})
+    async with server, gateway(config) as (front, _):
+        answer, error = await ask(front)
+    assert answer.status == 502
+    assert "does not use TLS there" in error["message"]
+    return len(counted)
+
+
+async def test_a_fault_of_tls_is_not_retried():
+    assert await connections_for(retries=2) == await connections_for(retries=0)
 
 
 async def refused(says, api="anthropic", *, stream=False, **settings):

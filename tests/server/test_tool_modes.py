@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import jsonschema_rs
 import pytest
 from tests.asking import ask, request
-from tests.peers import bridged, gateway, line_of, model_server, replay, whole
+from tests.peers import bridged, gateway, line_of, model_server, ollama, replay, whole
 from tests.streams import chunk
 
 from toolbridge import codecs
@@ -122,6 +122,20 @@ async def test_a_call_that_must_be_made_is_constrained_on_ollama(api, choice, to
     names = body["format"]["anyOf"][0]["properties"]["name"]["enum"]
     assert names == ["get_weather"]
     assert "tools" not in body
+
+
+@pytest.mark.parametrize(("constraint", "constrained"), [(None, True), ("", False)])
+@pytest.mark.parametrize("choice", ["required", "get_weather"])
+async def test_an_ollama_of_another_name_is_constrained_too(choice, constraint, constrained):
+    answer = ollama(replay(line_of(JSON_CALL), line_of("", done=True)))
+    async with model_server(answer) as server:
+        gpu = ProviderConfig(api="ollama", url=server.url, constraint=constraint)
+        config = Config(log="off", map={"default": "gpu/tiny"}, providers={"gpu": gpu})
+        async with gateway(config) as (url, _):
+            await ask(url, "openai_chat", request(choice=choice), stream=True)
+    (heard,) = [one for one in server.heard if one.path == "/api/chat"]
+    assert ("format" in heard.json) is constrained
+    assert ("tools" in heard.json) is not constrained
 
 
 async def test_a_call_that_may_be_made_stays_native_on_ollama():

@@ -9,7 +9,7 @@ from tests.certificates import DAY, Authority
 from tests.tables import every_row
 from tests.upstream.test_http_connection import Provider, ask, listening
 
-from toolbridge.core.errors import Unreachable
+from toolbridge.core.errors import Unreachable, UpstreamError
 from toolbridge.upstream.connect_errors import GATEWAY, AskedServer
 from toolbridge.upstream.http import Upstream
 from toolbridge.upstream.masking import KeyMask
@@ -58,6 +58,7 @@ async def test_a_certificate_that_is_not_valid_is_described(
         error = await failure(url)
     assert f"runs, but its certificate is not accepted ({why}). {to_do}" in str(error)
     assert error.problem.permanent
+    assert error.problem.lasting
 
 
 async def test_an_unknown_authority_can_be_added(tmp_path):
@@ -97,6 +98,26 @@ async def test_a_server_without_tls_is_called_that():
         error = await failure(url.replace("http:", "https:"))
     assert "runs, but does not use TLS there. Write `http://` in its `url`, or " in str(error)
     assert error.problem.permanent
+    assert error.problem.lasting
+
+
+@pytest.mark.parametrize("alert", [b"", bytes.fromhex("15 0303 0002 02 28")])
+async def test_a_server_with_tls_that_is_asked_without_is_described(alert):
+    """OpenSSL closes such a connection without a byte; rustls sends an alert (RFC 8446, 6)."""
+
+    async def refuse(reader, writer):
+        await reader.read(100)
+        writer.write(alert)
+        writer.close()
+
+    refuse.release = asyncio.Event()
+    async with listening(refuse) as url, Upstream() as upstream:
+        with pytest.raises(UpstreamError) as caught:
+            await ask(upstream, url)
+    assert str(caught.value).endswith(
+        " If the server has TLS there, write `https://` in its `url`."
+    )
+    assert not caught.value.problem.lasting
 
 
 async def test_a_server_that_is_silent_has_accepted_the_connection():

@@ -67,9 +67,14 @@ class KeyLimitReached(msgspec.Struct, frozen=True):
     state: LimitState | None = None
     running: int = 0
 
+    @property
+    def never_fits(self) -> bool:
+        """Whether the request exceeds the limit by itself, so that waiting does not help."""
+        return self.state is not None and self.wanted > self.state.limit.amount
+
 
 def refuse(states: Iterable[LimitState], wanted: Amounts) -> KeyLimitReached | None:
-    """Return the limit that `wanted` exceeds and that resets last; None if all have room.
+    """Return the limit that `wanted` never fits into, else the one that resets last; None if all have room.
 
     What costs nothing exceeds no limit: a key without dollars may use the models that are free.
     """
@@ -82,8 +87,8 @@ def refuse(states: Iterable[LimitState], wanted: Amounts) -> KeyLimitReached | N
     return max(full, key=_wait, default=None)
 
 
-def _wait(found: KeyLimitReached) -> float:
-    return 0.0 if found.state is None else found.state.resets
+def _wait(found: KeyLimitReached) -> tuple[bool, float]:
+    return found.never_fits, 0.0 if found.state is None else found.state.resets
 
 
 def state_of(limit: KeyLimit, counter: Counter | None, held: Amounts, now: float) -> LimitState:

@@ -9,6 +9,7 @@ from importlib import import_module
 from types import ModuleType
 
 from toolbridge.cli.parser import CommandParser, nearest
+from toolbridge.cli_start import raise_at_interrupt
 from toolbridge.core.errors import COMMAND_LINE, ToolbridgeError
 from toolbridge.core.printable import printable
 from toolbridge.version import __version__
@@ -45,8 +46,9 @@ COMMANDS = {
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; return its exit status."""
-    _ready_streams()
     try:
+        raise_at_interrupt()
+        _ready_streams()
         try:
             return _dispatch(sys.argv[1:] if argv is None else argv)
         finally:

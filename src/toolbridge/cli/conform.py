@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     book = load()
     matching = book.matching(args.only)
     if not matching:
-        raise no_case(args.only)
+        raise no_case(args.only, known=book.groups())
     if args.list:
         return _list(matching)
     check_target(args)

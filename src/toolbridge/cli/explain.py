@@ -5,6 +5,7 @@ last requests in memory. Its key is read from the configuration or TOOLBRIDGE_KE
 """
 
 import argparse
+import http.client
 import json
 import os
 import sys
@@ -64,7 +65,12 @@ def _fetch(url: str, id: str, key: str) -> JsonObject:
         with urllib.request.urlopen(request, timeout=_WAIT) as answer:  # noqa: S310  the user's gateway
             found = maybe_object(answer.read())
     except urllib.error.HTTPError as error:
+        # Every response of a gateway has the id of its request, also a rejection.
+        if not error.headers.get("request-id"):
+            raise _not_a_gateway(url, f"it answered with status {error.code}") from None
         raise ToolbridgeError(_rejection(error.read(), error.code)) from None
+    except http.client.HTTPException:
+        raise _not_a_gateway(url, "it did not answer with HTTP") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         why = getattr(reason, "strerror", None) or reason
@@ -72,9 +78,16 @@ def _fetch(url: str, id: str, key: str) -> JsonObject:
             f"no gateway answers at {url} ({why}); start it with `toolbridge serve`, or give its "
             "address with --url"
         ) from None
-    if found is None:
-        raise ToolbridgeError(f"{url} did not answer with an explanation; check --url")
+    if found is None or "id" not in found or "status" not in found:
+        raise _not_a_gateway(url, "it did not answer with an explanation")
     return found
+
+
+def _not_a_gateway(url: str, why: str) -> ToolbridgeError:
+    return ToolbridgeError(
+        f"the server at {url} is not a toolbridge gateway ({why}); start one with `toolbridge "
+        "serve`, or give its address with --url"
+    )
 
 
 def _rejection(body: bytes, status: int) -> str:

@@ -26,6 +26,7 @@ from toolbridge.accounting.limits_of_keys import (
     shown,
 )
 from toolbridge.cli import options
+from toolbridge.core.close_names import did_you_mean
 from toolbridge.core.errors import MalformedRequest, ToolbridgeError
 from toolbridge.core.json import JsonObject, dumps
 from toolbridge.core.redaction import Redactor
@@ -258,10 +259,12 @@ _COMMANDS = {
 async def _find(store: KeyStore, given: str) -> KeyRecord:
     """Return the newest key with this name or id; one that is not revoked if there is one."""
     wanted = given.removeprefix(PREFIX).partition("_")[0] if given.startswith(PREFIX) else given
-    found = [record for record in await store.all() if wanted in {record.name, record.id}]
+    records = await store.all()
+    found = [record for record in records if wanted in {record.name, record.id}]
     if not found:
+        meant = did_you_mean(given, [record.name for record in records])
         raise MalformedRequest(
-            f"there is no key {given!r}; see `toolbridge key list`", where="NAME"
+            f"there is no key {given!r}; see `toolbridge key list`{meant}", where="NAME"
         )
     return next((record for record in reversed(found) if record.revoked is None), found[-1])
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from toolbridge.cli import options
+from toolbridge.core.close_names import did_you_mean
 from toolbridge.core.errors import MalformedRequest, ToolbridgeError
 from toolbridge.core.json import JsonObject, dumps, maybe_object
 from toolbridge.core.messages import Text
@@ -80,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         known = ", ".join(settings.mcp) or "none"
         raise MalformedRequest(
             f"there is no MCP server {args.name!r} (configured: {known}); add a table "
-            f"[server_tools.mcp.{args.name}]",
+            f"[server_tools.mcp.{args.name}]{did_you_mean(args.name, settings.mcp)}",
             where="NAME",
         )
     return asyncio.run(_COMMANDS[args.what](args, settings))

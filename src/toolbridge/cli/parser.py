@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from toolbridge.core.close_names import close_names
+from toolbridge.core.close_names import did_you_mean
 
 _CHOICE = re.compile(r"invalid choice: '(.+?)' \(choose from (.+)\)")
 
@@ -43,5 +43,4 @@ class CommandParser(argparse.ArgumentParser):
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return the end of an error: the known word that is most like `word`, if any is."""
-    near = close_names(word, known, 1)
-    return f"; did you mean `{near[0]}`?" if near else ""
+    return did_you_mean(word, known)

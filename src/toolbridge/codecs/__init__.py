@@ -4,6 +4,7 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
+from toolbridge.core.close_names import did_you_mean
 from toolbridge.core.codec import Codec, TargetCodec
 from toolbridge.core.embeddings import EmbeddingCodec
 from toolbridge.core.errors import ConfigError
@@ -42,7 +43,10 @@ def load_target(name: str) -> TargetCodec:
     """Return the part of an API's codec that providers need."""
     known = target_names()
     if name not in known:  # also keeps a configuration from importing any other module
-        raise ConfigError(f"no API is called {name!r}; there are {', '.join(known)}", where="api")
+        meant = did_you_mean(name, known)
+        raise ConfigError(
+            f"no API is called {name!r}; there are {', '.join(known)}{meant}", where="api"
+        )
     codec: TargetCodec = import_module(f"{__name__}.{name}").CODEC
     return codec
 

@@ -150,6 +150,10 @@ class CaseBook(msgspec.Struct, frozen=True):
     cases: tuple[Case, ...]
     asks: dict[str, CaseRequest]
 
+    def groups(self) -> list[str]:
+        """Return the families and tags by which cases are selected."""
+        return sorted({name for case in self.cases for name in (case.family, *case.tags)})
+
     def matching(self, only: str) -> list[Case]:
         """Return the cases whose id, name, family or tag matches a glob."""
         return [

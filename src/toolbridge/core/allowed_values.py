@@ -7,11 +7,14 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from toolbridge.core.close_names import did_you_mean
+
 if TYPE_CHECKING:
     from msgspec import inspect
 
 _ERROR = re.compile(
-    r"(?P<text>Invalid enum value .*?)(?P<at> - at `\$(?P<path>[^`]*)`)?", re.DOTALL
+    r"(?P<text>Invalid enum value (?:'(?P<value>[^']*)')?.*?)(?P<at> - at `\$(?P<path>[^`]*)`)?",
+    re.DOTALL,
 )
 _STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?:\.\.\.|\d+)\]")
 
@@ -25,7 +28,8 @@ def with_allowed(text: str, shape: object) -> str:
     if not values:
         return text
     hint = f"use one of {', '.join(values)}" if len(values) > 1 else f"use {values[0]}"
-    return f"{found['text']}; {hint}{found['at'] or ''}"
+    meant = did_you_mean(found["value"], values) if found["value"] and len(values) > 1 else ""
+    return f"{found['text']}; {hint}{meant}{found['at'] or ''}"
 
 
 def _values(shape: object, path: str) -> Iterator[str]:

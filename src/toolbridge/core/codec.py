@@ -48,6 +48,8 @@ class Rules(msgspec.Struct, frozen=True, cache_hash=True):
     """Whether the API has deferred tools, which are loaded when a result names them."""
     pairs: bool = True
     """Whether every call needs a result after it, and every result a call before it."""
+    text_arguments: bool = False
+    """Whether the arguments of a past call may be any text; otherwise they must be an object."""
 
 
 class Target(msgspec.Struct, frozen=True):

@@ -300,6 +300,8 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """For an unknown model: the most similar names."""
     permanent: bool = False
     """Whether the same request will fail again, so that clients must not retry it."""
+    lasting: bool = False
+    """Whether only a change of settings helps, so that the gateway does not retry it either."""
     generated: str = ""
     """What the model wrote, where the error of an engine that could not parse it contains that."""
 

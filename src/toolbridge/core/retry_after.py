@@ -45,7 +45,7 @@ def read_wait(text: str) -> float | None:
 
 def maybe_wait(problem: Problem) -> float | None:
     """Return the seconds to announce to the client; None where waiting does not help."""
-    if problem.retry_after is None and problem.kind in _TEMPORARY:
+    if problem.retry_after is None and problem.kind in _TEMPORARY and not problem.permanent:
         return DEFAULT_WAIT
     return problem.retry_after
 

@@ -12,6 +12,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
+from toolbridge.core.close_names import did_you_mean
 from toolbridge.core.errors import ConfigError
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.models import MODELS
@@ -72,7 +73,9 @@ def load(name: str) -> Dialect:
         found: Dialect = _entry_points()[name].load()
         return found
     raise ConfigError(
-        f"there is no dialect {name!r}; set one of: {', '.join(names())}", where="dialect"
+        f"there is no dialect {name!r}; set one of: {', '.join(names())}"
+        f"{did_you_mean(name, names())}",
+        where="dialect",
     )
 
 

@@ -13,15 +13,17 @@ from functools import cache
 
 from typing_extensions import override
 
+from toolbridge.core.lazy_pattern import lazy_pattern
 from toolbridge.dialects import load, names
 from toolbridge.dialects.dialect import Continues, ReadStream
 from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
-from toolbridge.dialects.engines.mark_reader import CallReader, MarkReader, Span
+from toolbridge.dialects.engines.mark_reader import CallReader, MarkReader, Span, attempt
+from toolbridge.dialects.engines.partial_marks import STOPS
 from toolbridge.dialects.engines.python_calls import PythonCalls
 from toolbridge.dialects.engines.shared import BARE_JSON, FENCED_JSON
 from toolbridge.dialects.engines.speech import FENCE
 from toolbridge.dialects.react import Scaffold
-from toolbridge.wire.tags import Wait
+from toolbridge.wire.tags import JsonWalk, Marks, Wait
 
 _FRAMES = (
     ("harmony", "<|channel|>"),
@@ -87,6 +89,8 @@ class Auto(MarkReader):
     def begins_as_text(self, text: str, /) -> bool | None:
         if _TEXT.match(text):
             return True
+        if text in _QUOTES:
+            return None
         return None if len(text) <= _LONGEST and _RECIPIENT.fullmatch(text) else False
 
     @override
@@ -100,7 +104,26 @@ class Auto(MarkReader):
         if not thinking and writer.tools.known and (yield from self._is_addressed(writer)):
             yield from load("functionary_v32").reader(writer)
         else:
+            if not thinking and writer.tools.known:
+                yield from self._read_quoted(writer)
             yield from super().__call__(writer, thinking=thinking)
+
+    @override
+    def enters_frames(self, writer: EventWriter, mark: str) -> Wait[bool]:
+        """Whether a Harmony message begins after text; in a sentence, a header is only mentioned."""
+        if mark not in _HARMONY or not writer.tools.offered:
+            return False
+        if (yield from writer.quoting.begins(writer.cursor, is_tag=True)):
+            return False
+        if writer.is_quoting and not writer.quoting.ends_sentence:
+            return False
+        cursor = writer.cursor
+        position = cursor.remember()
+        parts = [mark]
+        found = yield from cursor.until(_HEADER_ENDS, parts.append)
+        cursor.rewind(position)
+        cursor.forget()
+        return found == _MESSAGE and _MESSAGE_HEADER.fullmatch("".join(parts)) is not None
 
     def _is_addressed(self, writer: EventWriter) -> Wait[bool]:
         """Whether the answer begins with `>>>` and a recipient, or with a tool name and JSON."""
@@ -119,16 +142,46 @@ class Auto(MarkReader):
         cursor.forget()
         return found
 
+    def _read_quoted(self, writer: EventWriter) -> Wait[None]:
+        """Read an answer that is a JSON call between quotation marks, and nothing else."""
+        cursor = writer.cursor
+        if not (yield from cursor.stands(*(quote + "{" for quote in _QUOTES))):
+            return
+        position = cursor.remember()
+        quote = cursor.take(1)
+        yield from JsonWalk(cursor, lambda _: None, Marks(())).value()
+        closed = yield from cursor.accept(quote)
+        yield from cursor.skip()
+        while (yield from cursor.accept(*STOPS)):
+            yield from cursor.skip()
+        whole = closed and not (yield from cursor.peek())
+        cursor.rewind(position)
+        cursor.forget()
+        if whole:
+            cursor.take(2)  # `attempt` puts the bracket back
+            if (yield from attempt(writer, BARE_JSON, "{")):
+                yield from cursor.accept(quote)
+            else:
+                writer.text(quote + "{")
+
 
 _STARTED = _Started()
+_QUOTES = ("'", '"')
 _LONGEST = 256
 """Characters of a recipient: the limit of `Cursor.match`."""
 _RECIPIENT = re.compile(r"[ \t]*+[\w.:-]*+[ \t]*+")
-_TEXT = re.compile(r"(?!>)[ \t]*+(?:[^\w.:\- \t]|[\w.:-]++[ \t]*+[^\n])")
+_TEXT = re.compile(r"(?!>|['\"](?:\{|\Z))[ \t]*+(?:[^\w.:\- \t]|[\w.:-]++[ \t]*+[^\n])")
 """The beginning of a text: after a recipient, the line ends."""
 _NAME = re.compile(r"[\w.:-]*")
 _TO = re.compile(r"[^\s<]*\s*")
 _HEADER = re.compile(r"\s*to=[^\s<]*\s*")
+_HARMONY = frozenset(mark for name, mark in _FRAMES if name == "harmony")
+_MESSAGE = "<|message|>"
+_HEADER_ENDS = Marks([_MESSAGE, "<|end|>", "<|call|>", "\n"])
+_MESSAGE_HEADER = lazy_pattern(
+    r"(?:<\|start\|>assistant)?(?: ?to=functions\.[^\s<]+)? ?<\|channel\|>"
+    r"(?:analysis|commentary|final)\b(?: to=functions\.[^\s<]+)? ?(?:(?:<\|constrain\|>)?json ?)?"
+)
 _BARE: dict[str, tuple[CallReader, ...]] = {
     "{": BARE_JSON,
     "[": (*BARE_JSON, PythonCalls(json=False)),
@@ -153,6 +206,7 @@ def auto_reader(dialect: str = "", ignored: frozenset[str] = frozenset()) -> Rea
     bare = {mark: readers for mark, readers in _BARE.items() if mark not in own.bare}
     tags = [span for source in known for span in source.thoughts if _is_tag(span)]
     drop = {mark for source in known for mark in source.drop if mark[:2] in {"<|", "<｜"}}
+    drop.difference_update(STOPS)  # of another dialect: dropped at the end, text inside a sentence
     return Auto(
         calls={**_merged(known), **bare, **{mark: own.calls[mark] for mark in own.bare}},
         thoughts=tuple(dict.fromkeys([*own.thoughts, *sorted(tags, key=_is_rare)])),

@@ -76,7 +76,9 @@ def prepare(
     if has_calls:
         kept: Literal["calls", "client"] = "client" if same_api else "calls"
         order: Literal["calls", "client", "loose"] = kept if rules.pairs else "loose"
-        turns = yield from settled_turns(request, "calls" if sequential else order, heal, losses)
+        order = "calls" if sequential else order
+        text = rules.text_arguments
+        turns = yield from settled_turns(request, order, heal, losses, text=text)
         yield from pause
         turns = one_at_a_time(turns) if sequential else turns
     if not rules.empty_text:

@@ -61,6 +61,27 @@ def heal_past_calls(
     return PastCalls(calls, frozenset(dropped))
 
 
+def with_empty_arguments(
+    past: PastCalls, links: CallLinks, losses: list[Loss], *, text: bool
+) -> PastCalls:
+    """Return `past` with empty arguments for calls with `null`; report other text unless `text`.
+
+    APIs whose arguments are objects get such text as `{"raw": …}`, from their encoders.
+    """
+    found: dict[PartIndex, Call] = {}
+    for index, written in links.calls.items():
+        call = past.calls.get(index, written)
+        if not call.raw or index in past.dropped:
+            continue
+        if call.raw.strip() == "null":
+            found[index] = replace(call, raw="")
+        elif not text:
+            losses.append(
+                _loss(index, 'arguments that are not a JSON object are sent as {"raw": "…"}')
+            )
+    return replace(past, calls=past.calls | found) if found else past
+
+
 def _healed(call: Call, tools: dict[str, Tool], heal: Heal) -> Call | None:
     """Return the healed call, or None when nothing changes."""
     tool = tools.get(call.name) or tools.get(call.name.lower())

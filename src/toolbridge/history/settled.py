@@ -16,7 +16,7 @@ from toolbridge.core.shared_tools import identity_of
 from toolbridge.core.steps import EVERY, Steps
 from toolbridge.history.call_links import CallLinks, link
 from toolbridge.history.pairing import settle
-from toolbridge.history.past_calls import Heal, PastCalls, heal_past_calls
+from toolbridge.history.past_calls import Heal, PastCalls, heal_past_calls, with_empty_arguments
 
 
 class _Settled(msgspec.Struct, frozen=True):
@@ -36,11 +36,16 @@ def settled_turns(
     order: Literal["calls", "client", "loose"],
     heal: Heal | None,
     losses: list[Loss],
+    *,
+    text: bool,
 ) -> Steps[Sequence[Turn]]:
-    """Return the turns with healed calls, and each result after its call (see `pairing.settle`)."""
+    """Return the turns with healed calls, and each result after its call (see `pairing.settle`).
+
+    `text` is True for an API that takes arguments which are not an object as they are.
+    """
     turns = request.turns
     pause = (None,) if len(turns) >= EVERY else ()
-    context = (order, heal, identity_of(request.tools))
+    context = (order, heal, text, identity_of(request.tools))
     done, known = _memo.find(turns, context) or (0, _NOTHING)
     for end in ends_of(turns, done):
         seen = known.seen.copy()
@@ -50,6 +55,7 @@ def settled_turns(
         yield from pause
         lost = [*known.losses]
         past = heal_past_calls(request, links, heal, lost) if heal else PastCalls()
+        past = with_empty_arguments(past, links, lost, text=text)
         yield from pause
         settled = settle(turns, links, past, lost, order)
         known = _Settled((*known.turns, *settled), tuple(lost), seen)

@@ -22,7 +22,7 @@ _TRANSIENT = frozenset({"rate_limit", "overload", "connection", "broken_answer"}
 
 def is_permanent(problem: Problem) -> bool:
     """Return whether a retry with the same provider would fail in the same way."""
-    return classify(problem) not in _TRANSIENT
+    return problem.lasting or classify(problem) not in _TRANSIENT
 
 
 def may_retry(

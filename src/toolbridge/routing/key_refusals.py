@@ -21,6 +21,14 @@ def refusal(key: KeyRecord, found: KeyLimitReached, now: float) -> BudgetExceede
             retry_after=1.0,
         )
     limit, what = state.limit, state.limit.what
+    if found.never_fits:
+        to_do = "Ask for fewer output tokens, or send less" if limit.amount else "Use a free model"
+        return BudgetExceeded(
+            f"this request may use {shown(what, found.wanted)}, more than the whole limit of {limit} "
+            f"that the key {key.name!r} has, so that no retry helps. {to_do}. "
+            f"{raised} --{what} N/{limit.per}`",
+            permanent=True,
+        )
     if state.held and state.used + found.wanted <= limit.amount:
         return BudgetExceeded(
             f"running requests of the key {key.name!r} have reserved what is left of its limit of "
@@ -44,10 +52,7 @@ def _held(state: LimitState) -> str:
 def _wanted(found: KeyLimitReached, state: LimitState) -> str:
     if state.limit.what == "requests":
         return ""
-    wanted = shown(state.limit.what, found.wanted)
-    never = found.wanted > state.limit.amount
-    hint = ", more than the whole limit: ask for fewer output tokens" if never else ""
-    return f", and this request may use {wanted}{hint}"
+    return f", and this request may use {shown(state.limit.what, found.wanted)}"
 
 
 def _stamp(at: float) -> str:

@@ -138,7 +138,9 @@ class ModelLists:
         clock = asyncio.get_running_loop().time
         start = clock()
         try:
-            found = await asyncio.wait_for(self.catalog(provider).names(wait=wait), wait)
+            # Not `wait_for`: its inner task would run once more after `close`, without connections.
+            async with asyncio.timeout(wait):
+                found = await self.catalog(provider).names(wait=wait)
         except (ToolbridgeError, msgspec.DecodeError, TimeoutError):
             self.names.pop(provider, None)
         else:

@@ -13,6 +13,7 @@ import msgspec
 
 from toolbridge.core.errors import BrokenWire, ConfigError, ToolbridgeError, error_of, mentions
 from toolbridge.core.json import Json, maybe_object
+from toolbridge.core.lazy_pattern import lazy_pattern
 from toolbridge.core.retry_after import read_wait
 from toolbridge.routing.route import Route
 from toolbridge.upstream.http import Incoming
@@ -22,6 +23,12 @@ LONGEST_TEXT = 4000
 _BEGINNING = 20_000
 """Bytes that are read of a response without an answer, to show how it begins."""
 _PAGE = re.compile(rb"\s*<(!doctype|html|head|body|\?xml|h1|center)\b", re.IGNORECASE)
+# nginx: "The plain HTTP request was sent to HTTPS port"; Go, net/http: "Client sent an HTTP request to
+# an HTTPS server."; Apache: "You're speaking plain HTTP to an SSL-enabled server port."
+_NEEDS_TLS = lazy_pattern(
+    rb"plain HTTP request was sent to HTTPS port|sent an HTTP request to an HTTPS server"
+    rb"|plain HTTP to an SSL-enabled"
+)
 _HIDDEN = re.compile(r"<(script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"<[^<>]*>")
 _RESETS = ("anthropic-ratelimit-unified-reset", "x-ratelimit-reset")
@@ -90,6 +97,11 @@ async def rejection(incoming: Incoming, route: Route) -> ToolbridgeError:
 def rejected(incoming: Incoming, body: bytes, route: Route) -> ToolbridgeError:
     """Return the rejection in `body` as an error that names the provider."""
     provider, status = route.provider, incoming.status
+    if status == 400 and _NEEDS_TLS.search(body):
+        return ConfigError(
+            f"{provider} has TLS at this address. Write `https://` in its `url`, or the port where "
+            "it has no TLS."
+        )
     if is_page(body):
         text = f"{provider} answered {status} with a web page: {_words(body)}"
         if status in {404, 405}:

@@ -86,12 +86,14 @@ class Route(msgspec.Struct, frozen=True, dict=True):
     def tool_support(self) -> ToolSupport:
         """What the provider and the model can do with tools."""
         # Ollama, docs/api: `/api/chat` has no tool choice. Others that cannot force a call have a quirk.
-        quirk = self.target.quirks.get("tool_choice_required", True)
-        ignores = self.provider_config.api == OLLAMA or quirk is False
+        is_ollama = self.provider_config.api == OLLAMA
+        ignores = is_ollama or self.target.quirks.get("tool_choice_required", True) is False
+        # A constraint that is only assumed is no reason to give up the native tools. Every Ollama
+        # has `format`, whatever the name of its provider is.
+        is_sure = self.provider_config.constraint or (is_ollama and self.constraint)
         return ToolSupport(
             native=self.target.can("tools"),
-            # A constraint that is only assumed is no reason to give up the native tools.
-            binds=not (ignores and self.provider_config.constraint),
+            binds=not (ignores and is_sure),
             constraint=self.constraint,
         )
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from toolbridge.core.allowed_values import with_allowed
-from toolbridge.core.close_names import close_names
+from toolbridge.core.close_names import close_names, did_you_mean
 from toolbridge.core.codec import OutputSupport
 from toolbridge.core.errors import ClientError, MalformedRequest
 from toolbridge.core.json import JsonObject
@@ -110,7 +110,9 @@ def read_request(
     if profile and profile not in profiles:
         there = ", ".join(sorted(profiles))
         raise MalformedRequest(
-            f"there is no profile {profile!r}; known profiles: {there}", where="profile"
+            f"there is no profile {profile!r}; known profiles: {there}"
+            f"{did_you_mean(str(profile), profiles)}",
+            where="profile",
         )
     given = {name: value for name, value in body.items() if value is not None}
     values = {**(defaults or {}), **profiles.get(str(profile), {}), **given}

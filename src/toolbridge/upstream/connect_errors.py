@@ -9,10 +9,17 @@ import ssl
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from toolbridge.core.errors import Unreachable
 from toolbridge.upstream.masking import KeyMask
-from toolbridge.upstream.wire_faults import ConnectFailed, ConnectTimedOut, ProxyFailed, reason
+from toolbridge.upstream.wire_faults import (
+    ConnectFailed,
+    ConnectionClosed,
+    ConnectTimedOut,
+    ProxyFailed,
+    reason,
+)
 
 if TYPE_CHECKING:
     from toolbridge.upstream.http_proxy import Proxy
@@ -64,6 +71,15 @@ class AskedServer(msgspec.Struct, frozen=True):
             return self.proxy.advice
         return _ADVICE.get(self.provider, GENERAL_ADVICE)
 
+    @property
+    def has_plain_url(self) -> bool:
+        """Whether the address has no TLS: servers with TLS close such a connection without a byte."""
+        return self.proxy is None and self.url.startswith("http://")
+
+    @property
+    def tls_advice(self) -> str:
+        return f"If the server has TLS there, write `https://` in {self.setting}."
+
     def timed_out(self, error: ConnectTimedOut, wait: float) -> Unreachable:
         """Return the error for a server to which no connection was opened within `wait` seconds."""
         to_do = self.advice
@@ -82,9 +98,10 @@ class AskedServer(msgspec.Struct, frozen=True):
         A refused connection, a missing route, an unknown host and a certificate that is not accepted
         stay until the user changes something, so the error is permanent and clients do not retry:
         Claude Code would repeat a plain 502 for three minutes without a message. A server that
-        closed the connection may be back at once.
+        closed the connection may be back at once. The gateway retries, because a server may be
+        starting, but not a certificate that is not accepted, nor a server without TLS.
         """
-        permanent = isinstance(error, ConnectFailed)
+        permanent, lasting = isinstance(error, ConnectFailed), False
         cause = error.os_error if isinstance(error, ConnectFailed) else error
         to_do = self.advice
         if isinstance(error, ProxyFailed):
@@ -92,15 +109,21 @@ class AskedServer(msgspec.Struct, frozen=True):
             to_do, permanent = error.to_do, error.permanent
         elif isinstance(cause, ssl.SSLCertVerificationError):
             what, to_do = self._not_trusted(cause)
+            permanent = lasting = True
         elif permanent and isinstance(cause, ssl.SSLError) and not _dropped(cause):
             what, to_do = self._without_tls(cause)
+            lasting = True
         elif isinstance(cause, ConnectionRefusedError):
             what = f"{self} refused the connection"
         elif permanent and _dropped(cause):
             what, permanent = f"{self} closed the connection during the TLS handshake", False
         else:
             what = f"{self} cannot be reached ({mask.text(reason(error))})"
-        return Unreachable(f"{what}. {to_do}", provider=self.provider, permanent=permanent)
+            if isinstance(error, ConnectionClosed) and self.has_plain_url:
+                to_do = f"{to_do} {self.tls_advice}"
+        unreachable = Unreachable(f"{what}. {to_do}", provider=self.provider, permanent=permanent)
+        unreachable.problem = replace(unreachable.problem, lasting=lasting)
+        return unreachable
 
     def _not_trusted(self, error: ssl.SSLCertVerificationError) -> tuple[str, str]:
         """Return what is wrong with the certificate, and what to do."""

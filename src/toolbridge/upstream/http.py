@@ -322,5 +322,9 @@ def _unanswered(
         )
     if isinstance(error, InvalidResponse):
         what = f"{server} did not answer with valid HTTP ({mask.text(str(error))})"
-        return BrokenWire(f"{what}; check {server.setting}", provider=server.provider)
+        may_be_tls = server.has_plain_url and "Expected HTTP/" in str(
+            error
+        )  # llhttp, of TLS's alert
+        to_do = f". {server.tls_advice}" if may_be_tls else f"; check {server.setting}"
+        return BrokenWire(f"{what}{to_do}", provider=server.provider)
     return server.unreachable(error, mask)

@@ -41,6 +41,8 @@ CODEC = Codec(
         system_in_place=True,
         # OpenAI Responses: `input` needs an item; the system prompt is in `instructions`.
         needs_turn=True,
+        # OpenAI Responses: `arguments` is a string that the API does not parse.
+        text_arguments=True,
     ),
     output_support=output_support,
     encode_server_tool=encode_server_tool,

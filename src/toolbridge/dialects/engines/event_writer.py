@@ -9,6 +9,7 @@ import re
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
 from toolbridge.core.json import dumps, replace_lone_surrogates
+from toolbridge.dialects.engines.quoting import Quoting
 from toolbridge.dialects.engines.toolbox import Toolbox
 from toolbridge.wire.tags import SPACE, Cursor, Marks
 
@@ -51,10 +52,8 @@ class EventWriter:
         """Whether the last character was a backtick: the next mark is quoted."""
         self.tail = ""
         """The last character of text or reasoning; empty after a mark."""
-        self.in_span = False
-        """Whether an odd number of backticks precedes on this line: a code span is open."""
-        self.quotes_call = False
-        """Whether the open code span begins with a call, so that everything in it is text."""
+        self.quoting = Quoting()
+        """The quotations that are open in the text since the last call or reasoning."""
         self.fences = True
         """Whether code fences count; False after a fence that is never closed."""
         self.thought_before = False
@@ -77,9 +76,7 @@ class EventWriter:
         self.line_start = (bool(newline) or self.line_start) and not tail.strip(" \t")
         self.after_tick = piece.endswith("`") or (self.after_tick and not piece)
         self.tail = piece[-1:] or self.tail
-        if newline or "`" in tail:
-            self.in_span = (self.in_span and not newline) != (tail.count("`") % 2 == 1)
-            self.quotes_call = self.quotes_call and self.in_span and not newline
+        self.quoting.add(piece)
         if self._after_thought:
             piece = piece.lstrip(SPACE)
         body = piece.rstrip(SPACE)
@@ -132,7 +129,8 @@ class EventWriter:
         self.has_text = False
         self._after_thought = True
         self.line_start = True
-        self.after_tick = self.in_span = self.quotes_call = False
+        self.after_tick = False
+        self.quoting.reset()
         self.tail = ""
 
     def _flush_space(self) -> None:
@@ -186,7 +184,8 @@ class EventWriter:
             self.arguments("{}")
         self.events += self._draft.end(self._calls)
         self.line_start = True
-        self.after_tick = self.in_span = self.quotes_call = self.in_call = False
+        self.after_tick = self.in_call = False
+        self.quoting.reset()
         self.tail = ""
 
     def cut_call(self) -> None:

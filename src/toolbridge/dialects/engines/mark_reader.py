@@ -148,6 +148,11 @@ class MarkReader:
         """
         return True
 
+    def enters_frames(self, _writer: EventWriter, _mark: str, /) -> Wait[bool]:
+        """Whether the rest of the answer is divided into messages, from `_mark` in its midst on."""
+        yield from ()
+        return False
+
     def __call__(self, writer: EventWriter, *, thinking: bool = False) -> Wait[None]:
         """Read the whole stream; `thinking` is True if the prompt opened reasoning."""
         session = _Session(self, writer)
@@ -155,7 +160,9 @@ class MarkReader:
             yield from session.think(self.closers)
         marks = self.marks if writer.thoughts else self._plain
         while mark := (yield from _until_mark(writer, marks)):
-            if mark in self.frames and not writer.has_output:
+            if mark in self.frames and (
+                not writer.has_output or (yield from self.enters_frames(writer, mark))
+            ):
                 writer.cursor.push_back(mark)
                 yield from self.frames[mark](writer)
                 return
@@ -178,17 +185,28 @@ class _Session:
         self._writer = writer
         self._no_closer = False
         """Whether the stream ended without another reasoning end mark."""
+        self._first = ""
+        """The mark without meaning in running text with which the answer began."""
 
     def read_mark(self, mark: str) -> Wait[None]:
         reader, writer = self._reader, self._writer
-        counts = mark in reader.calls and (mark not in reader.first or not writer.has_output)
+        counts = mark in reader.calls and (mark not in reader.first or self._may_be_first(mark))
         counts = counts and writer.tools.offered
-        if counts and writer.in_span and writer.tail == "`":
-            writer.quotes_call = True
-        if writer.quotes_call:  # also what is in this call, and what follows it in the span
+        quoted = writer.quoting.in_call  # also what is in a quoted call, and what follows it
+        if not quoted and counts:
+            is_tag = mark not in reader.loose
+            quoted = yield from writer.quoting.begins(writer.cursor, is_tag=is_tag)
+        if quoted:
             writer.text(mark)
         else:
             yield from self._act(mark, counts=counts)
+
+    def _may_be_first(self, mark: str) -> bool:
+        """Whether the answer begins here, or goes on with another call like its first one."""
+        writer = self._writer
+        if not writer.has_output:
+            self._first = mark
+        return not writer.has_output or (writer.behind_call and mark == self._first == FENCE)
 
     def _act(self, mark: str, *, counts: bool) -> Wait[None]:
         """Do what a mark means that is not quoted; `counts` if it may begin a call."""
@@ -324,3 +342,4 @@ _FENCE_END = Marks(["\n" + FENCE])
 
 def _fenced(writer: EventWriter) -> Wait[None]:
     writer.text((yield from writer.cursor.until(_FENCE_END, writer.text)))
+    writer.quoting.reset()

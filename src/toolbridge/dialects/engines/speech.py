@@ -105,12 +105,13 @@ def mentioned(writer: EventWriter, offset: int = 0) -> Wait[bool]:
     A mark before another special token or the end of the stream is not.
     """
     cursor = writer.cursor
-    if not writer.is_quoting and not writer.in_span:
+    in_span = writer.quoting.in_span
+    if not writer.is_quoting and not in_span:
         return False
     if not (yield from cursor.need(offset + 1)):
         return False
     after = cursor.text[cursor.at + offset]
     is_word = writer.is_quoting and after in _AFTER
-    if not is_word and not (writer.in_span and "`" in {writer.tail, after}):
+    if not is_word and not (in_span and "`" in {writer.tail, after}):
         return False
     return not (yield from cursor.follows(*_TOKEN, offset=offset))

@@ -14,6 +14,9 @@ from toolbridge.wire.tags import Marks, Wait
 
 _NAME = re.compile(r"[^\s<>{}\[\]()\"'`,;|]+")
 
+_FENCES = ("```", "```json", "```tool_call", "```tool_calls", "```function_call")
+"""Code fences of calls; models also name the fence after the mark that they forget."""
+
 
 @dataclass(frozen=True)
 class JsonBody:
@@ -41,7 +44,7 @@ class JsonBody:
             yield from cursor.skip()
         if self.close and (yield from self._is_empty(writer)):
             return
-        fenced = self.fence and bool((yield from cursor.accept("```json\n", "```json", "```")))
+        fenced = self.fence and bool((yield from cursor.accept(*_FENCES)))
         yield from cursor.skip()
         if (yield from cursor.peek()) not in {*self.only}:
             raise NotACall("no JSON")

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from toolbridge.config import Config
 from toolbridge.core import events as ev
 from toolbridge.core.embeddings import EmbeddingRequest, Embeddings
-from toolbridge.core.errors import ToolbridgeError, error_of, name_provider
+from toolbridge.core.errors import ToolbridgeError, Unsupported, error_of, name_provider
 from toolbridge.core.messages import Loss
 from toolbridge.core.stage import Stage
 from toolbridge.core.usage import Usage
@@ -48,6 +48,13 @@ class AnswerNotes:
         self.losses = (*self._instead, *losses)
 
 
+_OTHER_LOOP = (
+    "this client has connections of another event loop, and each `asyncio.run` has a loop of its own; "
+    "make all requests in one `asyncio.run`, make an `AsyncClient` in each loop, or use `Client`, "
+    "which has its own loop"
+)
+
+
 class Answers:
     def __init__(self, config: Config, env: Mapping[str, str]) -> None:
         self._upstream = Upstream()
@@ -55,11 +62,16 @@ class Answers:
         self._opening = asyncio.Lock()
         self._entered = False
         self._looked = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop of the connections."""
 
     async def open(self) -> None:
-        """Open the connections and discover the models, once."""
+        """Open the connections and discover the models, once; raise `Unsupported` in another loop."""
+        if self._loop not in {None, asyncio.get_running_loop()}:
+            raise Unsupported(_OTHER_LOOP)
         async with self._opening:
             if not self._entered:
+                self._loop = asyncio.get_running_loop()
                 await self._upstream.__aenter__()
                 self._entered = True
             if not self._looked:
@@ -67,6 +79,8 @@ class Answers:
                 self._looked = True
 
     async def close(self) -> None:
+        if self._loop is not None and self._loop.is_closed():
+            self._entered = False  # its connections ended with it
         if self._entered:
             self._entered = False
             await self._router.close()

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, TypedDict
 
 from msgspec.structs import replace
 
-from toolbridge.core.close_names import close_names
+from toolbridge.core.close_names import close_names, did_you_mean
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.messages import (
     OutputFormat,
@@ -71,7 +71,8 @@ def prepare(model: str, prompt: Prompt, options: Options) -> PreparedAsk:
     """Return the prepared request; raise for invalid or unknown options."""
     if unknown := sorted(options.keys() - Options.__annotations__.keys()):
         known = ", ".join(Options.__annotations__)
-        raise TypeError(f"there is no option {unknown[0]!r}; known options: {known}")
+        meant = did_you_mean(unknown[0], Options.__annotations__)
+        raise TypeError(f"there is no option {unknown[0]!r}; known options: {known}{meant}")
     _check_values(options)
     request = _asked(model, prompt)
     if not request.turns:
