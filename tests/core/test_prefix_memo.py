@@ -6,7 +6,7 @@ def conversation(count, *, repeated=True):
     roles = ("user", "assistant")
     turns = [Turn(roles[number % 2], (Text(str(number)),)) for number in range(count)]
     if repeated:
-        mark_repeated(turns[0])
+        mark_repeated(turns, 20)
     return turns
 
 
@@ -64,12 +64,12 @@ def test_nothing_is_kept_of_turns_that_no_decoder_keeps():
     assert not memo._kept
 
 
-def test_a_memo_keeps_no_more_turns_than_it_may():
+def test_a_memo_keeps_no_larger_conversations_than_it_may():
     memo = PrefixMemo(100)
     sessions = [conversation(22) for _ in range(50)]
     for turns in sessions:
         total(memo, turns, [])
-    assert len(memo._kept) == 100 // 19
+    assert len(memo._kept) == 100 // 20
     seen = []
     total(memo, sessions[-1], seen)
     total(memo, sessions[0], seen)

@@ -19,17 +19,17 @@ C = TypeVar("C", bound=Hashable)
 
 LONG = 8
 """The turns of a conversation from which on a decoder keeps them; a shorter one has no state to find."""
-MOST_TURNS = 8192
-"""The turns of all conversations whose states one pass keeps."""
+MOST_BYTES = 4 * 1024 * 1024
+"""The messages of all conversations whose states one pass keeps: a decoder keeps no more of them."""
 _CHANGING = 2
 """The last turns of a request, of which the next one may send other bytes: clients move a cache mark
 along the last message."""
 _REPEATED = "repeated"
 
 
-def mark_repeated(turn: Turn) -> None:
-    """Mark the first turn of a conversation whose turns a decoder keeps for the next requests."""
-    turn.__dict__[_REPEATED] = True
+def mark_repeated(turns: Sequence[Turn], size: int) -> None:
+    """Mark a conversation whose turns a decoder keeps for the next requests; `size` is in bytes."""
+    turns[0].__dict__[_REPEATED] = size
 
 
 def ends_of(turns: Sequence[Turn], done: int) -> tuple[int, ...]:
@@ -53,8 +53,8 @@ class PrefixMemo(Generic[S]):
     context is everything else that the state depends on.
     """
 
-    def __init__(self, most: int = MOST_TURNS, size_of: Callable[[S], int] | None = None) -> None:
-        """`most` is the limit of all sizes; without `size_of` that is the number of turns."""
+    def __init__(self, most: int = MOST_BYTES, size_of: Callable[[S], int] | None = None) -> None:
+        """`most` is the limit of all sizes; without `size_of` that of the conversation counts."""
         self._most = most
         self._size_of = size_of
         self._kept: dict[tuple[int, Hashable], tuple[tuple[Turn, ...], S, int]] = {}
@@ -90,12 +90,13 @@ class PrefixMemo(Generic[S]):
 
     def keep(self, turns: Sequence[Turn], count: int, context: Hashable, state: S) -> None:
         """Keep the state after the first `count` turns, unless these are all."""
-        if count >= len(turns) or _REPEATED not in turns[0].__dict__:
+        conversation: int | None = turns[0].__dict__.get(_REPEATED)
+        if count >= len(turns) or conversation is None:
             return
         key = id(turns[0]), context
         if (before := self._kept.pop(key, None)) is not None:
             self._size -= before[2]
-        size = self._size_of(state) if self._size_of is not None else count
+        size = conversation if self._size_of is None else self._size_of(state)
         self._size += size
         self._kept[key] = tuple(turns[:count]), state, size
         while self._size > self._most:
