@@ -78,7 +78,7 @@ async def test_the_scopes_and_limits_of_a_key_hold(tmp_path, monkeypatch):
         assert status == 200
         poor = await create("poor", "--tokens", "1k/day")
         status, found = await search(url, key=poor, query="zürich")
-        assert (status, "has reached its limit" in found["error"]) == (429, True)
+        assert (status, "more than the whole limit" in found["error"]) == (429, True)
     assert len(chats(finder)) == 1
 
 

@@ -90,8 +90,10 @@ class PrefixMemo(Generic[S]):
 
     def keep(self, turns: Sequence[Turn], count: int, context: Hashable, state: S) -> None:
         """Keep the state after the first `count` turns, unless these are all."""
+        if count >= len(turns):
+            return
         conversation: int | None = turns[0].__dict__.get(_REPEATED)
-        if count >= len(turns) or conversation is None:
+        if conversation is None:
             return
         key = id(turns[0]), context
         if (before := self._kept.pop(key, None)) is not None:

@@ -104,13 +104,13 @@ class SseReader:
         if not (self._first or self._event or self._id or self._size or any(lines[1::2])):
             # Nearly every delivery of several events: a `data:` line and an empty one in turn.
             whole = len(lines) & ~1
-            datas = lines[:whole:2]
+            fields = lines[:whole:2]
             if (
-                datas
-                and all(map(bytes.startswith, datas, repeat(_DATA)))
-                and max(map(len, datas)) <= self._max_event
+                fields
+                and all(map(bytes.startswith, fields, repeat(_DATA)))
+                and max(map(len, fields)) <= self._max_event
             ):
-                events += map(SseEvent, map(bytes.removeprefix, datas, repeat(_DATA)))
+                events += map(SseEvent, map(bytes.removeprefix, fields, repeat(_DATA)))
                 lines = lines[whole:]
         for line in lines:
             if line.startswith(b"data: ") and not self._first:  # nearly every line

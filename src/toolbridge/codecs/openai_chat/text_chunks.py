@@ -32,7 +32,7 @@ def are_unnamed(records: list[SseEvent | WholeBody]) -> bool:
 def texts_of(records: list[SseEvent | WholeBody], begin: int) -> list[str]:
     """Return the texts of the records from `begin` on, up to the first that has more than text."""
     texts: list[str] = []
-    datas = map(_data, islice(records, begin, None))
+    bodies = map(_data, islice(records, begin, None))
     with suppress(*UNDECODABLE):
-        texts.extend(map(_content, map(_only, map(_choices, map(decoder.decode, datas)))))
+        texts.extend(map(_content, map(_only, map(_choices, map(decoder.decode, bodies)))))
     return texts
