@@ -18,10 +18,16 @@ from toolbridge.store.postgres_ledger import PostgresLedger
 
 @pytest.fixture
 def clean(postgres_url):
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
+    """A connection to a server without tables; the tests after this one find none either."""
+
+    def drop():
         for table in ("schema", "requests", "keys"):
             connection.execute(f"drop table if exists toolbridge_{table}")
+
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        drop()
         yield connection
+        drop()
 
 
 @pytest.fixture
