@@ -84,7 +84,12 @@ def _arrivals(file: Path) -> list[tuple[int, int]]:
 
 
 def _longest(arrivals: list[tuple[int, int]], window: Window) -> float | None:
-    """Return the longest one-way time in ms of the chunks on their way within `window`."""
+    """Return the longest one-way time in ms of the chunks on their way within `window`.
+
+    A short window may have none. None means that the second stream ended before it.
+    """
     began, ended = window
+    if not arrivals or arrivals[-1][0] < ended:
+        return None
     delays = [delay for at, delay in arrivals if at >= began and at - delay <= ended]
-    return max(delays) / 1e6 if delays and arrivals[-1][0] >= ended else None
+    return max(delays, default=0) / 1e6
