@@ -2,17 +2,18 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-import uvicorn
 
 from toolbridge.config import Config, ProviderConfig
 from toolbridge.server.app import App
-from toolbridge.server.serving import settings
+from toolbridge.server.dispatch import Dispatcher
+from toolbridge.server.http_server import HttpServer
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -212,26 +213,13 @@ async def gateway(
     if demo and not config.map and not config.providers:
         config = msgspec.structs.replace(config, map={"default": "demo"})
     app = App(config, {"OLLAMA_HOST": "127.0.0.1:1", **(env or {})})
-    # Without uvicorn's main loop and shutdown, which both sleep for tenths of a second.
-    served = settings(app)
-    server = uvicorn.Server(served)
-    served.load()
-    server.lifespan = served.lifespan_class(served)
-    await server.startup()
-    port = server.servers[0].sockets[0].getsockname()[1]
-    try:
-        yield f"http://127.0.0.1:{port}", app
-    finally:
-        for _ in range(10):  # connections that clients have closed are gone after a moment
-            if not server.server_state.connections:
-                break
-            await asyncio.sleep(0.002)
-        if server.server_state.connections or server.server_state.tasks:
-            await server.shutdown()
-        else:
-            for listening in server.servers:
-                listening.close()
-            await server.lifespan.shutdown()
+    server = HttpServer(Dispatcher(app))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        await server.start(listener)
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", app
+        finally:
+            await server.stop(1)
 
 
 @asynccontextmanager

@@ -37,7 +37,6 @@ ENTRY_POINTS = {
     "toolbridge.server.http_protocol.HttpConnection.*": "asyncio, which calls a Protocol's methods",
     "toolbridge.upstream.http_connection.ProviderConnection.*": "the same",
     "toolbridge.upstream.http_connection.WireResponse.on_*": "httptools, which calls these methods",
-    "toolbridge.server.running.GatewayServer.*": "uvicorn.Server, which calls these methods",
     "toolbridge.server.runs.listed": "server.routes, which loads it at the first request",
     "toolbridge.server.runs.one": "the same",
     "toolbridge.server.stream.start": "the same",

@@ -19,12 +19,12 @@ pytestmark = pytest.mark.operation
 KEY = {"idempotency-key": "k1"}
 SERVER = """
     import asyncio, sys
-    import uvicorn
     from toolbridge.config import Config, ProviderConfig, StreamConfig
     from toolbridge.server.app import App
-    from toolbridge.server.serving import settings
+    from toolbridge.server.dispatch import Dispatcher
+    from toolbridge.server.http_server import HttpServer
     from toolbridge.demo.restaurant import bookings
-    import dataclasses, os, signal
+    import dataclasses, os, signal, socket
 
     url, mode = sys.argv[1:3]
     book = bookings.BOOKINGS_CREATE
@@ -41,12 +41,16 @@ SERVER = """
     config = Config(log="off", map={"default": "there/m"}, stream=StreamConfig(demo=True), providers={
         "there": ProviderConfig(api="openai_chat", url=url, retries=0)})
 
-    class Server(uvicorn.Server):
-        async def startup(self, sockets=None):
-            await super().startup(sockets)
-            print(self.servers[0].sockets[0].getsockname()[1], flush=True)
+    async def serve():
+        server, end = HttpServer(Dispatcher(App(config))), asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end.set)
+        listener = socket.create_server(("127.0.0.1", 0))
+        await server.start(listener)
+        print(listener.getsockname()[1], flush=True)
+        await end.wait()
+        await server.stop(1)
 
-    Server(settings(App(config))).run()
+    asyncio.run(serve())
 """
 
 

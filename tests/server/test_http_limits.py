@@ -14,7 +14,7 @@ from tests.waiting import HANG
 
 from toolbridge.config import Config, HttpConfig
 from toolbridge.server.http_protocol import SPARE
-from toolbridge.server.serving import connections_for
+from toolbridge.server.http_server import connections_for
 
 BODY = json.dumps(
     {"model": "demo", "max_tokens": 50, "messages": [{"role": "user", "content": "hello"}]}

@@ -253,7 +253,7 @@ async def _serve(config: Config, listening: Listeners, process: ServerProcess) -
         app, listening, hooks, file=process.file, worker=worker, supervisor=parent
     )
     with contextlib.suppress(asyncio.CancelledError):
-        await server.serve(sockets=[listening.http])
+        await server.serve()
     announced.remove()
 
 

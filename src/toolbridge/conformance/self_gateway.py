@@ -4,12 +4,10 @@
 model plays the cases of structured streams, in four set-ups.
 """
 
-import asyncio
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-
-import uvicorn
 
 from toolbridge import codecs
 from toolbridge.config import Config, ModelConfig, ProviderConfig, StreamConfig
@@ -21,8 +19,8 @@ from toolbridge.core.json import JsonObject
 from toolbridge.core.server_tools import ServerToolKind
 from toolbridge.server import routes
 from toolbridge.server.app import App
-from toolbridge.server.dispatch import plain_path
-from toolbridge.server.serving import settings
+from toolbridge.server.dispatch import Dispatcher, plain_path
+from toolbridge.server.http_server import HttpServer
 from toolbridge.server_tool_settings import ServerToolSettings, WebSearchSettings
 
 STREAM_PROVIDER = "conform"
@@ -145,15 +143,10 @@ async def gateways(configs: Mapping[str, Config]) -> AsyncIterator[dict[str, str
 async def gateway(config: Config) -> AsyncIterator[str]:
     """Serve a gateway on a free port of loopback; yield its URL."""
     app = App(config, {"OLLAMA_HOST": "127.0.0.1:1"})
-    server = uvicorn.Server(settings(app))
-    serving = asyncio.create_task(server._serve())  # noqa: SLF001  `serve` takes the signals over
-    while not server.started and not serving.done():  # noqa: ASYNC110  uvicorn has no event for it
-        await asyncio.sleep(0.01)
-    if serving.done():
-        serving.result()
-    port = server.servers[0].sockets[0].getsockname()[1]
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        await serving
+    server = HttpServer(Dispatcher(app))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        await server.start(listener)
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            await server.stop(1)

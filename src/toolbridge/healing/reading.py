@@ -3,7 +3,6 @@
 Layers are a JSON string around JSON, doubled escapes, HTML entities, and copies of a growing text.
 """
 
-import html
 from collections.abc import Callable
 
 import msgspec
@@ -115,7 +114,9 @@ def _peel(text: str, reading: TolerantReading) -> str | None:
         return None
     if _ENTITIES.match(text):
         reading.add(steps.ENTITIES, text)
-        return html.unescape(text)
+        from html import unescape  # its table is large, and entities are rare
+
+        return unescape(text)
     if _ESCAPED.match(text) and not _PLAIN_QUOTE.search(text):
         reading.add(steps.DOUBLE_ESCAPES, text)
         return tokens.unescape_layer(text)

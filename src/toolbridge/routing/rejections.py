@@ -7,7 +7,7 @@ wrong `url` in the configuration, so their errors name that setting.
 import re
 import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
+from contextlib import suppress
 
 import msgspec
 
@@ -152,9 +152,10 @@ def _headers(headers: Mapping[str, str]) -> dict[str, str]:
             if reset := _epoch(shown.get(name, "")):
                 shown["retry-after"] = str(max(0, round(reset - time.time())))
                 return shown
-    try:
-        then = parsedate_to_datetime(shown.get("retry-after", ""))
-        shown["retry-after"] = str(max(0, round(then.timestamp() - time.time())))
-    except ValueError:
-        pass
+    if (value := shown.get("retry-after", "")) and not value.isdecimal():
+        from email.utils import parsedate_to_datetime  # 1 MB for a rare form
+
+        with suppress(ValueError):
+            then = parsedate_to_datetime(value)
+            shown["retry-after"] = str(max(0, round(then.timestamp() - time.time())))
     return shown

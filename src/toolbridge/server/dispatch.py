@@ -24,6 +24,7 @@ from toolbridge.server import routes
 from toolbridge.server.app import App
 from toolbridge.server.http import HttpExchange, IncomingRequest, cancelled_by_client
 from toolbridge.server.http_head import Head
+from toolbridge.server.http_protocol import ServerState
 from toolbridge.server.kept_paths import keeps_answer
 from toolbridge.server.request_fields import note_caller
 from toolbridge.server.request_log import Entry
@@ -37,12 +38,14 @@ _OPEN = frozenset(
 )
 """Paths that need no key."""
 
+_START_FAILED = 3
+"""The exit code of a process whose `App` cannot start."""
 _LONG = 60.0
 """Seconds after which a client should not wait for the end of a limit by itself."""
 
 
 class Dispatcher:
-    """Calls the route of each request with an `App`; uvicorn runs it."""
+    """Calls the route of each request with an `App`."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -56,35 +59,28 @@ class Dispatcher:
         """Serve new requests with `app`; running ones keep theirs."""
         self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the ASGI scopes `lifespan` and `websocket`.
-
-        HTTP requests do not come here: `http_protocol` calls `serve`.
-        """
-        if scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
-        elif scope["type"] == "websocket":
-            await self._serve_websocket(scope, receive, send)
-        else:
-            raise RuntimeError("run uvicorn with toolbridge.server.serving.settings()")
-
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
-        await receive()
+    async def start(self) -> None:
+        """Start the `App`; raise `SystemExit` if it cannot start."""
         try:
             await self._app.start()
         except ToolbridgeError as error:
             notice(str(error))
             await self._app.stop()
-            await send({"type": "lifespan.startup.failed", "message": str(error)})
-            return
+            raise SystemExit(_START_FAILED) from None
         if (team := self._app.team) is not None:
             from toolbridge.server.own_requests import OwnRequests
 
             await team.open(OwnRequests(lambda: self._app))
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
+
+    async def stop(self) -> None:
+        """Stop the `App` after its last request."""
         await self._app.stop()
-        await send({"type": "lifespan.shutdown.complete"})
+
+    def websocket(self, state: ServerState) -> asyncio.Protocol:
+        """Return the protocol of a connection that a client upgrades to a WebSocket."""
+        from toolbridge.server.websocket import websocket_protocol
+
+        return websocket_protocol(self._serve_websocket, state, self._app.config.max_body)
 
     async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         from toolbridge.server import stream_ws

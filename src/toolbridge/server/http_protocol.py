@@ -1,8 +1,8 @@
-"""One client connection: the protocol class that uvicorn's server runs.
+"""One client connection.
 
-uvicorn provides sockets, signals, startup, shutdown and WebSockets. This class parses requests with
-`http_reader`, runs a task of the dispatcher for each, one after the other, and enforces the limits
-that apply before authentication: time for a head and a body, connections, buffered bytes.
+It parses requests with `http_reader`, runs a task of the dispatcher for each, one after the other, and
+enforces the limits that apply before authentication: time for a head and a body, connections, buffered
+bytes. `http_server` accepts connections and ends them; WebSockets are handed over to uvicorn's protocol.
 """
 
 import asyncio
@@ -10,9 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Protocol
-
-from uvicorn.config import Config as UvicornConfig
-from uvicorn.server import ServerState
 
 from toolbridge.config import HttpConfig
 from toolbridge.core.codec import Rejection
@@ -38,6 +35,24 @@ SLOWEST_BODY = 1024
 """The least bytes per second of a body that takes longer than ten times `body_timeout`."""
 
 
+class Connection(Protocol):
+    """A connection, until it is lost."""
+
+    def shutdown(self) -> None:
+        """Close after the current response."""
+
+
+class ServerState:
+    """What all connections of a server share; uvicorn's WebSocket protocol reads the same attributes."""
+
+    def __init__(self) -> None:
+        self.connections: set[Connection] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        """The running requests."""
+        self.default_headers: list[tuple[bytes, bytes]] = []
+        """The header fields of every response; a new list once a second."""
+
+
 class Application(Protocol):
     """The methods of `dispatch.Dispatcher` that a connection calls."""
 
@@ -47,6 +62,8 @@ class Application(Protocol):
         """Record a request that is not valid HTTP; return the response."""
 
     def is_websocket(self, path: str) -> bool: ...
+
+    def websocket(self, state: ServerState) -> asyncio.Protocol: ...
 
 
 class HttpConnection(asyncio.Protocol):
@@ -60,18 +77,13 @@ class HttpConnection(asyncio.Protocol):
         app: Application,
         limits: HttpConfig,
         writes: TurnWrites,
-        config: UvicornConfig,
-        server_state: ServerState,
-        app_state: dict[str, object],
-        _loop: asyncio.AbstractEventLoop | None = None,
+        state: ServerState,
     ) -> None:
         self._app = app
         self._limits = limits
         self._writes = writes
-        self._config = config
-        self._state = server_state
-        self._app_state = app_state
-        self._loop = _loop or asyncio.get_running_loop()
+        self._state = state
+        self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._reader = RequestReader(limits.max_head, limits.max_headers)
         self._exchange: HttpExchange | None = None
@@ -100,7 +112,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport = transport  # type: ignore[assignment]  # TCP: it reads and writes
         self.write = partial(self._writes.add, self._transport)
         count = len(self._state.connections)
-        self._state.connections.add(self)  # type: ignore[arg-type]  # uvicorn lists its own classes
+        self._state.connections.add(self)
         if count >= self._limits.max_connections + SPARE:
             self._transport.abort()
             return
@@ -144,7 +156,7 @@ class HttpConnection(asyncio.Protocol):
                 drain.set_result(None)
 
     def shutdown(self) -> None:
-        """Close after the current response; uvicorn calls this when the server shuts down."""
+        """Close after the current response, because the server ends."""
         self._keeps, self._ends = False, True
         if self._exchange is None:
             self._close()
@@ -232,12 +244,7 @@ class HttpConnection(asyncio.Protocol):
             return
         self._state.connections.discard(self)
         self._deadline.stop()
-        # Loaded with the first WebSocket: most gateways never have one, and it takes 15 ms.
-        from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-
-        protocol = WebSocketsSansIOProtocol(
-            config=self._config, server_state=self._state, app_state=self._app_state
-        )
+        protocol = self._app.websocket(self._state)
         self._writes.flush()
         protocol.connection_made(self._transport)
         protocol.data_received(head.raw)
@@ -380,7 +387,6 @@ class HttpConnection(asyncio.Protocol):
             more.set_exception(error) if error else more.set_result(None)
 
     def answered(self, exchange: HttpExchange) -> None:
-        self._state.total_requests += 1
         if self._exchange is not exchange:
             return
         self._exchange = None

@@ -55,7 +55,7 @@ def encode_head(
     framing: BodyFraming,
     defaults: Sequence[tuple[bytes, bytes]] = (),
 ) -> bytes:
-    """Return the status line and header fields; `defaults` are uvicorn's own, such as the date."""
+    """Return the status line and header fields; `defaults` are those of every response, such as the date."""
     first = _STATUS.get(status) or b"HTTP/1.1 %d \r\n" % status
     shown = "".join(map(_line, headers.items()))
     plain = shown.replace("\r\n", "")
@@ -77,7 +77,7 @@ _last_lines: tuple[Sequence[tuple[bytes, bytes]], bytes] = (), b""
 
 
 def _lines(fields: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """Return header fields as lines; uvicorn makes a new list once a second."""
+    """Return header fields as lines; the server makes a new list once a second."""
     global _last_lines
     known, lines = _last_lines
     if fields is not known:

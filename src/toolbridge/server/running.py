@@ -1,4 +1,4 @@
-"""The server of `toolbridge serve`: uvicorn's, with reloading, hand-over and an orderly end.
+"""The process of `toolbridge serve`: signals, reloading, hand-over and an orderly end.
 
 At SIGTERM the port stays open for `drain_delay` seconds while readiness is 503, then running requests
 have `stop_grace` seconds. At SIGUSR2 a successor process gets the listening sockets; when it serves,
@@ -8,26 +8,24 @@ this process accepts nothing more and has `restart_grace` seconds for its runnin
 import asyncio
 import os
 import signal
-import socket
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from types import FrameType
-
-import uvicorn
 
 from toolbridge.config import Config
 from toolbridge.server import signals
 from toolbridge.server.app import App
 from toolbridge.server.dispatch import Dispatcher
+from toolbridge.server.http_server import HttpServer
 from toolbridge.server.listeners import Listeners
 from toolbridge.server.reload import ConfigFile, Reloader
-from toolbridge.server.serving import settings_for
 from toolbridge.server.tls import TlsContext
 from toolbridge.store.notices import notice
 
+_TICK = 0.1
+"""Seconds between two checks of the flags that signals set."""
 _TICKS = 10
-"""The number of uvicorn's ticks between two checks of the configuration file: one second."""
+"""Ticks between two checks of the configuration file: one second."""
 _STEP = 0.05
 
 
@@ -45,7 +43,7 @@ class ServerHooks:
     """
 
 
-class GatewayServer(uvicorn.Server):
+class GatewayServer:
     """Serves one `App` until a signal ends it."""
 
     def __init__(
@@ -60,7 +58,7 @@ class GatewayServer(uvicorn.Server):
     ) -> None:
         """`worker` is the number of a process of `supervisor`, which watches the file for all."""
         self._dispatcher = Dispatcher(app)
-        super().__init__(settings_for(self._dispatcher))
+        self._server = HttpServer(self._dispatcher)
         self._listeners = listeners
         self._tls = TlsContext(app.config.tls) if listeners.tls else None
         self._reloader = (
@@ -72,9 +70,8 @@ class GatewayServer(uvicorn.Server):
         self._wants_reload = self._wants_replacement = False
         self._busy: asyncio.Task[None] | None = None
         """A reload or a replacement; one at a time."""
-        self._replaced = self._polite = False
+        self._ends = self._forced = self._replaced = self._polite = False
         self._signals = 0
-        self._apply_limits(app.config)
 
     @property
     def settings(self) -> Config:
@@ -83,17 +80,11 @@ class GatewayServer(uvicorn.Server):
 
     # ── signals ──────────────────────────────────────────────────────────────
 
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        # uvicorn raises the signal again at the end, which would end the process before the
-        # pid file is removed and the engine is stopped.
-        with signals.handled(self.handle_exit, self._ask_reload, self._ask_replacement):
-            yield
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    def _ask_end(self, number: int, _: FrameType | None) -> None:
         self._signals += 1
-        self._polite = sig == signal.SIGTERM
-        super().handle_exit(sig, frame)
+        self._polite = number == signal.SIGTERM
+        self._forced = self._forced or (self._ends and number == signal.SIGINT)
+        self._ends = True
 
     def _ask_reload(self, _: int, __: FrameType | None) -> None:
         self._wants_reload = True
@@ -103,29 +94,29 @@ class GatewayServer(uvicorn.Server):
 
     # ── running ──────────────────────────────────────────────────────────────
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+    async def serve(self) -> None:
+        """Serve until a signal or a successor ends this process."""
+        with signals.handled(self._ask_end, self._ask_reload, self._ask_replacement):
+            await self._start()
+            counter = 0
+            while not self._ends:
+                self._tick(counter)
+                await asyncio.sleep(_TICK)
+                counter += 1
+            await self._stop()
+
+    async def _start(self) -> None:
+        await self._server.start(self._listeners.http)
         if self._tls is not None and self._listeners.tls is not None:
-            loop = asyncio.get_running_loop()
-            served = await loop.create_server(
-                lambda: self.config.http_protocol_class(  # type: ignore[call-arg]
-                    config=self.config,
-                    server_state=self.server_state,
-                    app_state=self.lifespan.state,
-                ),
-                sock=self._listeners.tls,
-                ssl=self._tls.context,
-                backlog=self.config.backlog,
-            )
-            self.servers.append(served)
+            await self._server.listen(self._listeners.tls, self._tls.context)
         await self._hooks.on_start(self._dispatcher.app)
 
-    async def on_tick(self, counter: int) -> bool:
+    def _tick(self, counter: int) -> None:
         if self._worker and counter % _TICKS == 0:
             self._dispatcher.app.metrics.flush()
-            if os.getppid() != self._supervisor and not self.should_exit:
+            if os.getppid() != self._supervisor:
                 notice(f"worker {self._worker} stops: its supervisor has ended")
-                self.should_exit = True
+                self._ends = True
         if self._busy is None or self._busy.done():
             if self._wants_replacement:
                 self._wants_replacement = False
@@ -133,7 +124,6 @@ class GatewayServer(uvicorn.Server):
             elif self._is_reload_due(counter):
                 self._wants_reload = False
                 self._busy = asyncio.create_task(self._reload())
-        return await super().on_tick(counter)
 
     def _is_reload_due(self, counter: int) -> bool:
         if self._reloader is None or self._dispatcher.app.config.reload == "off":
@@ -154,52 +144,41 @@ class GatewayServer(uvicorn.Server):
     def _apply(self, config: Config) -> None:
         if self._tls is not None:
             self._tls.load(config.tls)
-        self._apply_limits(config)
-
-    def _apply_limits(self, config: Config) -> None:
-        self.config.ws_max_size = config.max_body
-        self.config.timeout_graceful_shutdown = max(1, round(config.stop_grace))
 
     async def _hand_over(self) -> None:
         if fault := await self._hooks.replace(self._stop_accepting):
             notice(f"the gateway was not replaced, this process goes on: {fault}")
             return
-        self._replaced = True
-        self.should_exit = True
+        self._replaced = self._ends = True
 
     # ── the end ──────────────────────────────────────────────────────────────
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+    async def _stop(self) -> None:
         app = self._dispatcher.app
         app.lifecycle.drain()
         if self._replaced:
             self._stop_accepting()
-            self._retire()
+            self._server.retire()
             await self._wait(app.config.restart_grace, idle_ends=True)
         elif self._polite and app.config.drain_delay:
-            self._retire()
+            self._server.retire()
             await self._wait(app.config.drain_delay, idle_ends=False)
-        await super().shutdown([*(sockets or []), *self._listeners.all])
+        self._stop_accepting()
+        await self._server.stop(max(1, app.config.stop_grace), lambda: self._forced)
         app.metrics.flush()
 
     def _stop_accepting(self) -> None:
-        for server in self.servers:
-            server.close()
+        self._server.stop_accepting()
         for listener in self._listeners.all:
             listener.close()
-
-    def _retire(self) -> None:
-        for connection in list(self.server_state.connections):
-            if retire := getattr(connection, "retire", None):  # a WebSocket has none
-                retire()
 
     async def _wait(self, seconds: float, *, idle_ends: bool) -> None:
         """Wait for the connections to end, for at most `seconds`; another signal ends the wait."""
         loop, before = asyncio.get_running_loop(), self._signals
         until = loop.time() + seconds
         while loop.time() < until and self._signals == before:
-            if idle_ends and not (self.server_state.connections or self.server_state.tasks):
+            if idle_ends and self._server.is_idle:
                 return
             await asyncio.sleep(_STEP)
             if not idle_ends:
-                self._retire()
+                self._server.retire()

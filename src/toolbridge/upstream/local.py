@@ -13,8 +13,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections import deque
 from importlib import import_module
 from importlib.util import find_spec
@@ -154,6 +152,8 @@ class _Props(msgspec.Struct):
 
 
 def _get(url: str) -> dict[str, object]:
+    import urllib.request  # only a gateway with a local model needs it
+
     with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310  loopback
         found: dict[str, object] = json.load(answer)
         return found

@@ -1,7 +1,6 @@
 """XML's entities in a text that arrives in pieces: `&lt;`, `&amp;`, `&#60;` and their relatives."""
 
 import re
-from html import unescape
 
 from toolbridge.wire.tags import Sink
 
@@ -28,4 +27,6 @@ class Entities:
 
 
 def _decoded(entity: "re.Match[str]") -> str:
+    from html import unescape  # its table is large, and entities are rare
+
     return unescape(entity.group())
