@@ -312,13 +312,12 @@ class _Attempt:
         while not (self._over or self._finished):
             try:
                 if self.sink is not None and (batch := await self._pushed(self.sink)) is not None:
-                    self._note_end(batch)
-                    return batch
+                    return self._noted_end(batch)
                 if self._limits is None:
                     piece = await self._source.read()
                 else:
                     piece = await self._limits.read(self._source, has_content=self.has_content)
-                batch = [] if piece is None else self._fed(piece)
+                batch = [] if piece is None else self._stages.feed_all(piece)
             except ToolbridgeError as error:
                 if not self.has_content:
                     raise
@@ -327,7 +326,7 @@ class _Attempt:
             if piece is None:
                 self._over = True
                 return self._held + self._stages.close() or None
-            self._note_end(batch)
+            batch = self._noted_end(batch)
             if self.has_content:
                 if batch or self._source.passing:
                     return batch
@@ -336,12 +335,16 @@ class _Attempt:
                 return held
         return None if self._over else await self._read_rest()
 
-    def _note_end(self, batch: Batch) -> None:
+    def _noted_end(self, batch: Batch) -> Batch:
+        """Note whether `batch` ends the answer; return it with the provider's name in a failure."""
         if batch and type(batch[-1]) in _ENDS:
             # A failure ends the answer, even if the provider keeps the connection open.
             self._over = isinstance(batch[-1], ev.Failed)
             self._finished = not self._over
+            if self._over:
+                batch = _name_provider(batch, self.provider)
         self._over = self._over or self._stages.done
+        return batch
 
     async def _read_rest(self) -> Batch | None:
         """Read what follows the end of the answer: nothing in it makes the answer incomplete."""
@@ -357,12 +360,6 @@ class _Attempt:
                         return batch
         self._over = True
         return self._held + self._stages.close() or None
-
-    def _fed(self, piece: Batch) -> Batch:
-        batch = self._stages.feed_all(piece)
-        if batch and isinstance(batch[-1], ev.Failed):
-            return _name_provider(batch, self.provider)
-        return batch
 
     async def _pushed(self, sink: "BatchSink") -> Batch | None:
         """Pass events to `sink` as they arrive; return those that the reader has to pass on.
@@ -402,27 +399,25 @@ class _Attempt:
             return left[0]
         return [] if self._over else None
 
-    async def close(self) -> None:
+    def close(self) -> Awaitable[None]:
         """Close the connection unless all was read, so that the provider stops generating."""
         self.sink = None
-        await self._source.close()
+        return self._source.close()
 
     def _hold(self, batch: Batch) -> bool:
         """Keep `batch`; return whether there is content now, after which no retry is possible."""
         self._held += batch
-        self.has_content = self._finds_content(self._held) or self._source.passing
-        return self.has_content
-
-    def _finds_content(self, batch: Batch) -> bool:
-        for event in batch:
+        for event in self._held:
             if type(event) in _PRELUDE:
                 continue
             if isinstance(event, ev.Failed):
                 raise error_of(event.problem)
             if isinstance(event, ev.Finished) and not self._bare and event.reason == "end":
                 raise _EmptyAnswer
+            self.has_content = True
             return True
-        return False
+        self.has_content = self._source.passing
+        return self.has_content
 
 
 def _name_provider(batch: Batch, provider: str) -> Batch:

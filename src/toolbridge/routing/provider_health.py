@@ -139,11 +139,12 @@ class ProviderHealth:
         breaker = self._breakers.get(route.provider)
         if breaker is None:
             breaker = self._breakers[route.provider] = ProviderBreaker()
-        limit = route.provider_config.max_in_flight
-        places = self._places.get(route.provider)
-        if limit and places is None:
-            places = self._places[route.provider] = PlacesInFlight(route.provider, limit)
-        return RequestInFlight(breaker, places if limit else None, caller, insists=insists)
+        places = None
+        if limit := route.provider_config.max_in_flight:
+            places = self._places.get(route.provider)
+            if places is None:
+                places = self._places[route.provider] = PlacesInFlight(route.provider, limit)
+        return RequestInFlight(breaker, places, caller, insists=insists)
 
     def report(self) -> dict[str, HealthReport]:
         """Return the state of every provider that was used or is passed over."""
@@ -167,6 +168,9 @@ class ProviderHealth:
 class RequestInFlight:
     """One request to a provider: its place, and its result for the breaker."""
 
+    _probe = False
+    _noted = False
+
     def __init__(
         self,
         breaker: ProviderBreaker,
@@ -179,8 +183,6 @@ class RequestInFlight:
         self._places = places
         self._caller = caller
         self._insists = insists
-        self._probe = False
-        self._noted = False
         self.waits = places is not None
         """Whether the provider has a limit of requests at a time."""
 

@@ -6,7 +6,7 @@ sources; `passthrough.py` has the one that also keeps the provider's own bytes.
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -23,11 +23,13 @@ from toolbridge.routing.learned_corrections import LearnedCorrections
 from toolbridge.routing.nodes import Batch, Nodes
 from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.rejections import (
-    check_beginning,
-    check_status,
+    KNOWN_STATUSES,
     empty_body,
     is_html,
+    is_page,
+    page_error,
     rejection,
+    unknown_status,
     web_page,
 )
 from toolbridge.routing.route import Route
@@ -220,15 +222,18 @@ class RequestSender:
     async def open(self) -> Incoming:
         """Send the request and return its response; raise for a rejection."""
         incoming = await self.send()
+        if incoming.status >= 400 or is_html(incoming):
+            raise await self._refused(incoming)
+        return incoming
+
+    async def _refused(self, incoming: Incoming) -> ToolbridgeError:
+        """Read a rejection or a web page; return the error about it."""
         try:
             if incoming.status >= 400:
-                raise await rejection(incoming, self.route)
-            if is_html(incoming):
-                raise await web_page(incoming, self.route.provider)
-        except ToolbridgeError:
+                return await rejection(incoming, self.route)
+            return await web_page(incoming, self.route.provider)
+        finally:
             await incoming.release()
-            raise
-        return incoming
 
     async def send(self) -> Incoming:
         """Return the response or the rejection; raise for a redirect and other statuses."""
@@ -257,28 +262,29 @@ class RequestSender:
         if trace is not None:
             trace.answered(incoming.status, headers)
             incoming.observer = trace if trace.records else None
-        try:
-            await check_status(incoming, self.route.provider)
-        except ToolbridgeError:
-            await incoming.release()
-            raise
+        if incoming.status not in KNOWN_STATUSES:
+            try:
+                raise await unknown_status(incoming, self.route.provider)
+            finally:
+                await incoming.release()
         return incoming
 
-    async def _ask(self) -> Incoming:
-        route, body = self.route, self._request.body
-        provider_config = route.provider_config
-        if route.endpoint is None:
-            url, headers = self._head()
-        else:
-            signed = await self._sign(route.endpoint)
-            url, body, headers = signed.url, signed.body, signed.headers
-        return await self._upstream.ask(
-            "POST",
-            url,
-            provider=route.provider,
-            body=body,
-            headers=headers,
-            waits=(provider_config.connect_timeout, provider_config.idle_timeout),
+    def _ask(self) -> Awaitable[Incoming]:
+        if self.route.endpoint is not None:
+            return self._ask_cloud(self.route.endpoint)
+        url, headers = self._head()
+        return self._post(url, headers, self._request.body)
+
+    async def _ask_cloud(self, endpoint: CloudEndpoint) -> Incoming:
+        signed = await self._sign(endpoint)
+        return await self._post(signed.url, signed.headers, signed.body)
+
+    def _post(self, url: str, headers: dict[str, str], body: bytes) -> Awaitable[Incoming]:
+        config = self.route.provider_config
+        waits = (config.connect_timeout, config.idle_timeout)
+        provider = self.route.provider
+        return self._upstream.ask(
+            "POST", url, provider=provider, body=body, headers=headers, waits=waits
         )
 
     def _head(self) -> tuple[str, dict[str, str]]:
@@ -385,7 +391,8 @@ class HttpSource:
 
     def _check_beginning(self, incoming: Incoming, piece: bytes) -> None:
         self._begun = begun = (self._begun or b"") + piece
-        check_beginning(begun, incoming, self._opening.route.provider)
+        if is_page(begun):
+            raise page_error(begun, incoming.status, self._opening.route.provider)
         if len(begun) > _LONGEST_BEGINNING:
             self._begun = None
 

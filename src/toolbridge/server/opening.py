@@ -152,11 +152,15 @@ def _client_side(
     if turn.same_api or route.provider_config.key == CALLER:
         headers = gateway.client_headers.of(exchange, route.provider_config, turn.codec.name)
     routing = routing_headers(exchange) if route.slots > 1 else {}
-    trace = turn.kept.trace
-    client = ClientSide(headers, turn.lose, turn.on_head, routing=routing, trace=trace)
-    if not gateway.router.describes(request, route):
-        return client
-    return msgspec.structs.replace(client, descriptions=_meter(gateway, turn, "describe_images"))
+    described = gateway.router.describes(request, route)
+    return ClientSide(
+        headers,
+        turn.lose,
+        turn.on_head,
+        routing=routing,
+        descriptions=_meter(gateway, turn, "describe_images") if described else None,
+        trace=turn.kept.trace,
+    )
 
 
 # ── requests for which the gateway runs tools ────────────────────────────────
