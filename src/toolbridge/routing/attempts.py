@@ -214,7 +214,7 @@ class AnswerAttempts:
         has_limits = config.first_byte_timeout or config.total_timeout
         limits = AttemptLimits.of(request) if has_limits else None
         stages = request.stages(self._seed)
-        attempt = _Attempt(source, stages, request.route.provider, bare=not again, limits=limits)
+        attempt = _Attempt(source, stages, request.route.provider, not again, limits)
         self._current = attempt
         return attempt
 
@@ -276,36 +276,26 @@ class AttemptLimits:
             ) from None
 
 
-class _Attempt:
+class _Attempt(msgspec.Struct, eq=False):
     """The events of one attempt, held back until there is content.
 
     A failure before any content is raised; a later one is returned as an event.
     """
 
-    _over = False
-    _finished = False
+    _source: Source
+    _stages: AnswerStages
+    provider: str
+    """The name of the provider in errors."""
+    _bare: bool
+    """Whether an answer without any content is accepted."""
+    _limits: AttemptLimits | None = None
+    _held: Batch = []
+    _over: bool = False
+    _finished: bool = False
     """Whether the provider has sent the end of the answer; its bytes may go on."""
-    has_content = False
+    has_content: bool = False
     sink: BatchSink | None = None
     """Takes the events after the first content, where they can be pushed."""
-
-    def __init__(
-        self,
-        source: Source,
-        stages: AnswerStages,
-        provider: str,
-        *,
-        bare: bool,
-        limits: AttemptLimits | None = None,
-    ) -> None:
-        self._source = source
-        self._limits = limits
-        self._stages = stages
-        self.provider = provider
-        """The name of the provider in errors."""
-        self._bare = bare
-        """Whether an answer without any content is accepted."""
-        self._held: Batch = []
 
     async def read(self) -> Batch | None:
         """Return the next events, None at the end."""

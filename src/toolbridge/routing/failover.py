@@ -110,11 +110,11 @@ class AnswerChain:
         while True:
             begun = False
             last: ev.Event | None = None
-            sending = self._health.sending(self.route, self._caller, insists=self._insists)
+            sending = self._health.sending(self.route, insists=self._insists)
             self.attempts.opens_at = self.opens_at
             try:
-                if sending.waits:
-                    await sending.wait()
+                if sending.places is not None:
+                    await sending.places.enter(self._caller)
                 with sending:
                     async with aclosing(self.attempts.events()) as batches:
                         async for batch in batches:
@@ -138,10 +138,10 @@ class AnswerChain:
         if self._left is None:
             await self.prepare()
         while True:
-            sending = self._health.sending(self.route, self._caller, insists=self._insists)
+            sending = self._health.sending(self.route, insists=self._insists)
             try:
-                if sending.waits:
-                    await sending.wait()
+                if sending.places is not None:
+                    await sending.places.enter(self._caller)
                 with sending:
                     message = await self.attempts.message()
                     sending.ended(None)

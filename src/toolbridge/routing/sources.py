@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+import msgspec
+
 from toolbridge import demo
 from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError, Unauthenticated
@@ -202,22 +204,14 @@ def _with_count(batch: Batch, tokens: int) -> Batch:
     return [*batch[:index], ev.UsageReported(Usage(output=tokens)), *batch[index:]]
 
 
-class RequestSender:
+class RequestSender(msgspec.Struct, frozen=True):
     """Sends one HTTP request to a provider; used for translated requests and passthrough."""
 
-    def __init__(
-        self,
-        upstream: Upstream,
-        route: Route,
-        request: HttpRequest,
-        on_head: OnHead = ignore_head,
-        trace: ExchangeTrace | None = None,
-    ) -> None:
-        self._upstream = upstream
-        self._trace = trace
-        self._request = request
-        self._on_head = on_head
-        self.route = route
+    _upstream: Upstream
+    route: Route
+    _request: HttpRequest
+    _on_head: OnHead = ignore_head
+    _trace: ExchangeTrace | None = None
 
     async def open(self) -> Incoming:
         """Send the request and return its response; raise for a rejection."""
