@@ -88,25 +88,17 @@ class SendableRequest(Protocol):
         ...
 
 
-class AnswerAttempts:
+class AnswerAttempts(msgspec.Struct, eq=False):
     """The answer to one request, over as many attempts as are allowed."""
 
-    attempts = 0
-    has_next = False
+    _request: SendableRequest
+    _trace: ExchangeTrace = msgspec.field(default_factory=ExchangeTrace)
+    _pause: Pause = asyncio.sleep
+    attempts: int = 0
+    has_next: bool = False
     """Whether another provider can answer instead: then the waits are short."""
-    opens_at = 0.0
+    opens_at: float = 0.0
     _current: "_Attempt | None" = None
-
-    def __init__(
-        self,
-        request: SendableRequest,
-        trace: ExchangeTrace | None = None,
-        pause: Pause = asyncio.sleep,
-    ) -> None:
-        self._request = request
-        self._trace = trace or ExchangeTrace()
-        self._seed = self._trace.seed
-        self._pause = pause
 
     @property
     def needs_other_api(self) -> bool:
@@ -141,7 +133,7 @@ class AnswerAttempts:
             except ToolbridgeError as error:
                 if attempt.has_content:
                     raise
-                if rescued := self._request.rescue(error.problem, self._seed):
+                if rescued := self._request.rescue(error.problem, self._trace.seed):
                     self._trace.failed(error.problem, "the answer was read from the error")
                     yield rescued
                     return
@@ -177,7 +169,7 @@ class AnswerAttempts:
                     "ended; send the request again"
                 )
             except ToolbridgeError as error:
-                if rescued := self._request.rescue(error.problem, self._seed):
+                if rescued := self._request.rescue(error.problem, self._trace.seed):
                     self._trace.failed(error.problem, "the answer was read from the error")
                     return collect(rescued)
                 if not await self._again(error.problem):
@@ -209,11 +201,12 @@ class AnswerAttempts:
         self.attempts += 1
         request = self._request
         again = request.retries_empty and request.route.retries and self.attempts == 1
-        source = request.source(self._seed)
+        seed = self._trace.seed
+        source = request.source(seed)
         config = request.route.provider_config
         has_limits = config.first_byte_timeout or config.total_timeout
         limits = AttemptLimits.of(request) if has_limits else None
-        stages = request.stages(self._seed)
+        stages = request.stages(seed)
         attempt = _Attempt(source, stages, request.route.provider, not again, limits)
         self._current = attempt
         return attempt

@@ -26,6 +26,7 @@ from toolbridge.policy.routing_rules import has_images
 from toolbridge.routing.attempts import AnswerAttempts, Pause
 from toolbridge.routing.charge import InnerCharges, RequestSize
 from toolbridge.routing.counting import ProviderCounts
+from toolbridge.routing.exchange_trace import ExchangeTrace
 from toolbridge.routing.failover import AnswerChain, FindAddresses, OpenAttempts
 from toolbridge.routing.models import ModelRoutes
 from toolbridge.routing.provider_health import ProviderHealth
@@ -214,7 +215,7 @@ class Router:
         options = self._options(request, route, tokens, attaches=attaches)
         sendable = self._translated(request, route, options, client)
         sendable.prepare()
-        return AnswerAttempts(sendable, client.trace, self.pause)
+        return AnswerAttempts(sendable, client.trace or ExchangeTrace(), self.pause)
 
     def sendable(
         self, request: Request, route: Route, tokens: int, *, attaches: bool, client: ClientSide
@@ -230,7 +231,7 @@ class Router:
         options = self._options(request, route, tokens, ignored=SENTINEL_DIALECT)
         sendable = self._translated(request, route, options, client)
         sendable.prepare()
-        return AnswerAttempts(sendable, client.trace, self.pause)
+        return AnswerAttempts(sendable, client.trace or ExchangeTrace(), self.pause)
 
     def _options(
         self,

@@ -18,6 +18,7 @@ from toolbridge.core.errors import ToolbridgeError, Unauthenticated
 from toolbridge.core.ids import Ids, SeenIds
 from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Request
+from toolbridge.core.stage import Stage
 from toolbridge.core.usage import Usage
 from toolbridge.environment import CALLER
 from toolbridge.routing.exchange_trace import ExchangeTrace
@@ -129,7 +130,9 @@ class ProviderConnections:
             return NodeSource(self.nodes, route, ready, ids)
         outgoing = ready.outgoing
         request = HttpRequest(outgoing.path, dump_bytes(outgoing.body), outgoing.headers)
-        return HttpSource(RequestSender(self.upstream, route, request, on_head, trace), ids)
+        sender = RequestSender(self.upstream, route, request, on_head, trace)
+        decoder = route.codec.stream_decoder(ids)
+        return HttpSource(sender, decoder, decoder.feed)
 
     async def close(self) -> None:
         await self.corrections.close()
@@ -330,19 +333,18 @@ def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
     return merged | {BETA: ",".join(filter(None, betas))} if betas else merged
 
 
-class HttpSource:
+class HttpSource(msgspec.Struct, eq=False):
     """The answer of a server over HTTP. A class with `read`, which costs less than a generator."""
 
-    passing = False
+    _opening: RequestSender
+    _decoder: Stage[bytes, ev.Event]
+    decode: Callable[[bytes], Batch]
+    """The decoder's `feed`."""
+    passing: bool = False
     _incoming: Incoming | None = None
-    _ended = False
+    _ended: bool = False
     _begun: bytes | None = b""
     """The first bytes, until the first event: a web page may have a wrong content type."""
-
-    def __init__(self, opening: RequestSender, ids: Ids) -> None:
-        self._opening = opening
-        self._decoder = opening.route.codec.stream_decoder(ids)
-        self.decode = self._decoder.feed
 
     async def read(self) -> Batch | None:
         incoming = self._incoming
