@@ -88,25 +88,17 @@ class SendableRequest(Protocol):
         ...
 
 
-class AnswerAttempts:
+class AnswerAttempts(msgspec.Struct, eq=False):
     """The answer to one request, over as many attempts as are allowed."""
 
-    attempts = 0
-    has_next = False
+    _request: SendableRequest
+    _trace: ExchangeTrace = msgspec.field(default_factory=ExchangeTrace)
+    _pause: Pause = asyncio.sleep
+    attempts: int = 0
+    has_next: bool = False
     """Whether another provider can answer instead: then the waits are short."""
-    opens_at = 0.0
+    opens_at: float = 0.0
     _current: "_Attempt | None" = None
-
-    def __init__(
-        self,
-        request: SendableRequest,
-        trace: ExchangeTrace | None = None,
-        pause: Pause = asyncio.sleep,
-    ) -> None:
-        self._request = request
-        self._trace = trace or ExchangeTrace()
-        self._seed = self._trace.seed
-        self._pause = pause
 
     @property
     def needs_other_api(self) -> bool:
@@ -141,7 +133,7 @@ class AnswerAttempts:
             except ToolbridgeError as error:
                 if attempt.has_content:
                     raise
-                if rescued := self._request.rescue(error.problem, self._seed):
+                if rescued := self._request.rescue(error.problem, self._trace.seed):
                     self._trace.failed(error.problem, "the answer was read from the error")
                     yield rescued
                     return
@@ -177,7 +169,7 @@ class AnswerAttempts:
                     "ended; send the request again"
                 )
             except ToolbridgeError as error:
-                if rescued := self._request.rescue(error.problem, self._seed):
+                if rescued := self._request.rescue(error.problem, self._trace.seed):
                     self._trace.failed(error.problem, "the answer was read from the error")
                     return collect(rescued)
                 if not await self._again(error.problem):
@@ -209,12 +201,13 @@ class AnswerAttempts:
         self.attempts += 1
         request = self._request
         again = request.retries_empty and request.route.retries and self.attempts == 1
-        source = request.source(self._seed)
+        seed = self._trace.seed
+        source = request.source(seed)
         config = request.route.provider_config
         has_limits = config.first_byte_timeout or config.total_timeout
         limits = AttemptLimits.of(request) if has_limits else None
-        stages = request.stages(self._seed)
-        attempt = _Attempt(source, stages, request.route.provider, bare=not again, limits=limits)
+        stages = request.stages(seed)
+        attempt = _Attempt(source, stages, request.route.provider, not again, limits)
         self._current = attempt
         return attempt
 
@@ -276,49 +269,38 @@ class AttemptLimits:
             ) from None
 
 
-class _Attempt:
+class _Attempt(msgspec.Struct, eq=False):
     """The events of one attempt, held back until there is content.
 
     A failure before any content is raised; a later one is returned as an event.
     """
 
-    _over = False
-    _finished = False
+    _source: Source
+    _stages: AnswerStages
+    provider: str
+    """The name of the provider in errors."""
+    _bare: bool
+    """Whether an answer without any content is accepted."""
+    _limits: AttemptLimits | None = None
+    _held: Batch = []
+    _over: bool = False
+    _finished: bool = False
     """Whether the provider has sent the end of the answer; its bytes may go on."""
-    has_content = False
+    has_content: bool = False
     sink: BatchSink | None = None
     """Takes the events after the first content, where they can be pushed."""
-
-    def __init__(
-        self,
-        source: Source,
-        stages: AnswerStages,
-        provider: str,
-        *,
-        bare: bool,
-        limits: AttemptLimits | None = None,
-    ) -> None:
-        self._source = source
-        self._limits = limits
-        self._stages = stages
-        self.provider = provider
-        """The name of the provider in errors."""
-        self._bare = bare
-        """Whether an answer without any content is accepted."""
-        self._held: Batch = []
 
     async def read(self) -> Batch | None:
         """Return the next events, None at the end."""
         while not (self._over or self._finished):
             try:
                 if self.sink is not None and (batch := await self._pushed(self.sink)) is not None:
-                    self._note_end(batch)
-                    return batch
+                    return self._noted_end(batch)
                 if self._limits is None:
                     piece = await self._source.read()
                 else:
                     piece = await self._limits.read(self._source, has_content=self.has_content)
-                batch = [] if piece is None else self._fed(piece)
+                batch = [] if piece is None else self._stages.feed_all(piece)
             except ToolbridgeError as error:
                 if not self.has_content:
                     raise
@@ -327,7 +309,7 @@ class _Attempt:
             if piece is None:
                 self._over = True
                 return self._held + self._stages.close() or None
-            self._note_end(batch)
+            batch = self._noted_end(batch)
             if self.has_content:
                 if batch or self._source.passing:
                     return batch
@@ -336,12 +318,16 @@ class _Attempt:
                 return held
         return None if self._over else await self._read_rest()
 
-    def _note_end(self, batch: Batch) -> None:
+    def _noted_end(self, batch: Batch) -> Batch:
+        """Note whether `batch` ends the answer; return it with the provider's name in a failure."""
         if batch and type(batch[-1]) in _ENDS:
             # A failure ends the answer, even if the provider keeps the connection open.
             self._over = isinstance(batch[-1], ev.Failed)
             self._finished = not self._over
+            if self._over:
+                batch = _name_provider(batch, self.provider)
         self._over = self._over or self._stages.done
+        return batch
 
     async def _read_rest(self) -> Batch | None:
         """Read what follows the end of the answer: nothing in it makes the answer incomplete."""
@@ -357,12 +343,6 @@ class _Attempt:
                         return batch
         self._over = True
         return self._held + self._stages.close() or None
-
-    def _fed(self, piece: Batch) -> Batch:
-        batch = self._stages.feed_all(piece)
-        if batch and isinstance(batch[-1], ev.Failed):
-            return _name_provider(batch, self.provider)
-        return batch
 
     async def _pushed(self, sink: "BatchSink") -> Batch | None:
         """Pass events to `sink` as they arrive; return those that the reader has to pass on.
@@ -402,27 +382,25 @@ class _Attempt:
             return left[0]
         return [] if self._over else None
 
-    async def close(self) -> None:
+    def close(self) -> Awaitable[None]:
         """Close the connection unless all was read, so that the provider stops generating."""
         self.sink = None
-        await self._source.close()
+        return self._source.close()
 
     def _hold(self, batch: Batch) -> bool:
         """Keep `batch`; return whether there is content now, after which no retry is possible."""
         self._held += batch
-        self.has_content = self._finds_content(self._held) or self._source.passing
-        return self.has_content
-
-    def _finds_content(self, batch: Batch) -> bool:
-        for event in batch:
+        for event in self._held:
             if type(event) in _PRELUDE:
                 continue
             if isinstance(event, ev.Failed):
                 raise error_of(event.problem)
             if isinstance(event, ev.Finished) and not self._bare and event.reason == "end":
                 raise _EmptyAnswer
+            self.has_content = True
             return True
-        return False
+        self.has_content = self._source.passing
+        return self.has_content
 
 
 def _name_provider(batch: Batch, provider: str) -> Batch:

@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 
 import msgspec
 
@@ -21,6 +22,8 @@ from toolbridge.translate import PreparedRequest
 
 MAX_RECORDED = 16 * 1024 * 1024
 """Bytes of the responses of one request that a recording holds."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+"""A default that msgspec does not copy for each object, as it does with a dictionary."""
 
 
 class TracedAttempt(msgspec.Struct, eq=False):
@@ -31,18 +34,18 @@ class TracedAttempt(msgspec.Struct, eq=False):
     """Seconds since the client's request."""
     path: str = ""
     body: bytes = b""
-    headers: Mapping[str, str] = {}
+    headers: Mapping[str, str] = _NOTHING
     """The headers of the request without the provider's credentials."""
     ready: PreparedRequest | None = None
     """The prepared request of an attempt without a body of its own: a node or the demo model."""
     passed_through: bool = False
     tool_mode: str = ""
     dialect: str = ""
-    names: Mapping[str, str] = {}
+    names: Mapping[str, str] = _NOTHING
     """Names of tools at the target → the client's names."""
     losses: tuple[Loss, ...] = ()
     status: int = 0
-    response_headers: Mapping[str, str] = {}
+    response_headers: Mapping[str, str] = _NOTHING
     pieces: list[tuple[float, bytes]] = []
     """The bytes of the response with their times, if the trace records."""
     answered_at: float = 0.0

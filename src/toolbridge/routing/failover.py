@@ -25,7 +25,7 @@ from toolbridge.policy.failover import (
 from toolbridge.routing.attempts import AnswerAttempts, Batch, BatchSink, OpenedAnswer
 from toolbridge.routing.charge import BudgetExceeded, PriceUnknown
 from toolbridge.routing.models import ModelRoutes
-from toolbridge.routing.provider_health import PassedOver, ProviderHealth, RequestInFlight
+from toolbridge.routing.provider_health import PassedOver, ProviderHealth
 from toolbridge.routing.route import Route
 
 FindAddresses: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
@@ -46,6 +46,7 @@ class AnswerChain:
     """The addresses that were not tried yet; None before `prepare`."""
     _is_chain = False
     _insists = False
+    """Whether the next address is tried whatever is known about its provider."""
     _exceeded = 0
     """The largest context window that the request has exceeded."""
     opens_at = 0.0
@@ -96,6 +97,7 @@ class AnswerChain:
         if self._left is None:
             self._left = deque(await self._find_addresses())
             self._is_chain = len(self._left) > 1
+            self._insists = not self._is_chain
             await self._advance()
 
     async def events(self) -> AsyncGenerator[Batch, None]:
@@ -108,11 +110,11 @@ class AnswerChain:
         while True:
             begun = False
             last: ev.Event | None = None
-            sending = self._sending()
+            sending = self._health.sending(self.route, insists=self._insists)
             self.attempts.opens_at = self.opens_at
             try:
-                if sending.waits:
-                    await sending.wait()
+                if sending.places is not None:
+                    await sending.places.enter(self._caller)
                 with sending:
                     async with aclosing(self.attempts.events()) as batches:
                         async for batch in batches:
@@ -136,10 +138,10 @@ class AnswerChain:
         if self._left is None:
             await self.prepare()
         while True:
-            sending = self._sending()
+            sending = self._health.sending(self.route, insists=self._insists)
             try:
-                if sending.waits:
-                    await sending.wait()
+                if sending.places is not None:
+                    await sending.places.enter(self._caller)
                 with sending:
                     message = await self.attempts.message()
                     sending.ended(None)
@@ -147,10 +149,6 @@ class AnswerChain:
                     return message
             except ToolbridgeError as error:
                 await self._go_on(error)
-
-    def _sending(self) -> RequestInFlight:
-        insists = self._insists or not self._is_chain
-        return self._health.sending(self.route, self._caller, insists=insists)
 
     async def _go_on(self, error: ToolbridgeError) -> None:
         """Prepare the request for the next address after a failure; raise without one."""
@@ -203,8 +201,7 @@ class AnswerChain:
         left = self._left if self._left is not None else deque[str]()
         while left:
             address = left.popleft()
-            insists = self._insists or not self._is_chain
-            why = "" if insists else self._health.passed_over(address)
+            why = "" if self._insists else self._health.passed_over(address)
             if not why:
                 return address
             self._pass_over(address, why)

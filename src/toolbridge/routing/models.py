@@ -9,6 +9,7 @@ from `model_lists.py` and the default model from `discovery.py`.
 import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import monotonic
 
 import msgspec
 
@@ -138,7 +139,7 @@ class ModelRoutes:
         if (pinned := self._pinned_chains.get(name)) is not None:
             return pinned
         kept = self._chains.get(name)
-        recent = kept is not None and asyncio.get_running_loop().time() - kept[0] < ROUTES_KEPT
+        recent = kept is not None and monotonic() - kept[0] < ROUTES_KEPT
         if kept is not None and recent and not (kept[2] and self._discovery.is_provisional):
             return kept[1]
         check_model_name(name)
@@ -155,7 +156,7 @@ class ModelRoutes:
         listed = [name for name in names if not self._names.is_direct(name)]
         if listed:
             await self._rediscover()
-        now = asyncio.get_running_loop().time()
+        now = monotonic()
         kept = self._chains.get(key)
         if kept is not None and now - kept[0] < ROUTES_KEPT:
             return kept[1]
@@ -183,7 +184,7 @@ class ModelRoutes:
         """Return the route of an address; raise `UnknownModel` if it cannot be used."""
         if (pinned := self._pinned.get(address)) is not None:
             return pinned
-        now = asyncio.get_running_loop().time()
+        now = monotonic()
         kept = self._routes.get(address)
         if kept is not None and now - kept[0] < ROUTES_KEPT:
             return kept[1]

@@ -24,10 +24,10 @@ from toolbridge.policy.answer_stages import AnswerStages
 from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.rejections import (
     MOST,
-    check_beginning,
     empty_body,
     is_html,
     is_page,
+    page_error,
     rejected,
     web_page,
 )
@@ -198,8 +198,8 @@ class PassthroughSource:
             if not self._begun:
                 raise empty_body(self._incoming, self._opening.route.provider)
             return self._end()
-        if not self._begun:
-            check_beginning(piece, self._incoming, self._opening.route.provider)
+        if not self._begun and is_page(piece):
+            raise page_error(piece, self._incoming.status, self._opening.route.provider)
         return self._forward(piece)
 
     async def close(self) -> None:

@@ -130,20 +130,21 @@ class ProviderHealth:
             self._rests.pop(address, None)
             self._rests.pop(address.partition("/")[0], None)
 
-    def sending(self, route: Route, caller: str, *, insists: bool) -> "RequestInFlight":
+    def sending(self, route: Route, *, insists: bool) -> "RequestInFlight":
         """Return the context in which one request is sent to the provider of a route.
 
         Unless it `insists`, entering raises `PassedOver` while another request is the probe. Where
-        it `waits`, call `wait` before that.
+        it has `places`, enter these before that; leaving the context gives the place back.
         """
         breaker = self._breakers.get(route.provider)
         if breaker is None:
             breaker = self._breakers[route.provider] = ProviderBreaker()
-        limit = route.provider_config.max_in_flight
-        places = self._places.get(route.provider)
-        if limit and places is None:
-            places = self._places[route.provider] = PlacesInFlight(route.provider, limit)
-        return RequestInFlight(breaker, places if limit else None, caller, insists=insists)
+        places = None
+        if limit := route.provider_config.max_in_flight:
+            places = self._places.get(route.provider)
+            if places is None:
+                places = self._places[route.provider] = PlacesInFlight(route.provider, limit)
+        return RequestInFlight(breaker, places, insists)
 
     def report(self) -> dict[str, HealthReport]:
         """Return the state of every provider that was used or is passed over."""
@@ -164,30 +165,15 @@ class ProviderHealth:
         return found
 
 
-class RequestInFlight:
+class RequestInFlight(msgspec.Struct, eq=False):
     """One request to a provider: its place, and its result for the breaker."""
 
-    def __init__(
-        self,
-        breaker: ProviderBreaker,
-        places: PlacesInFlight | None,
-        caller: str,
-        *,
-        insists: bool,
-    ) -> None:
-        self._breaker = breaker
-        self._places = places
-        self._caller = caller
-        self._insists = insists
-        self._probe = False
-        self._noted = False
-        self.waits = places is not None
-        """Whether the provider has a limit of requests at a time."""
-
-    async def wait(self) -> None:
-        """Wait for a place, which leaving the context gives back."""
-        if self._places is not None:
-            await self._places.enter(self._caller)
+    _breaker: ProviderBreaker
+    places: PlacesInFlight | None
+    """The places of a provider with a limit of requests at a time."""
+    _insists: bool
+    _probe: bool = False
+    _noted: bool = False
 
     def __enter__(self) -> Self:
         if self._breaker.until:  # a closed breaker lets every request through, and none is a probe
@@ -196,8 +182,8 @@ class RequestInFlight:
 
     def _enter_open(self, now: float) -> None:
         if not self._insists and not self._breaker.lets_through(now):
-            if self._places is not None:
-                self._places.leave()
+            if self.places is not None:
+                self.places.leave()
             raise PassedOver(f"{self._breaker.failures} failures in a row")
         self._probe = self._breaker.begin(now)
 
@@ -222,8 +208,8 @@ class RequestInFlight:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._places is not None:
-            self._places.leave()
+        if self.places is not None:
+            self.places.leave()
         if isinstance(error, ToolbridgeError):
             self.ended(error.problem)
         elif self._probe and not self._noted:

@@ -18,6 +18,8 @@ from toolbridge.core.retry_after import read_wait
 from toolbridge.routing.route import Route
 from toolbridge.upstream.http import Incoming
 
+KNOWN_STATUSES = frozenset(range(200, 300)) - {204} | frozenset(range(400, 600))
+"""The statuses of answers and of rejections."""
 MOST = 1024 * 1024
 LONGEST_TEXT = 4000
 _BEGINNING = 20_000
@@ -35,17 +37,15 @@ _RESETS = ("anthropic-ratelimit-unified-reset", "x-ratelimit-reset")
 """Headers with the time at which a limit ends: Claude subscriptions (seconds), OpenRouter (ms)."""
 
 
-async def check_status(incoming: Incoming, provider: str) -> None:
-    """Raise for a redirect, and for a status that is neither an answer nor a rejection."""
+async def unknown_status(incoming: Incoming, provider: str) -> ToolbridgeError:
+    """Return the error for a redirect, and for any other status that is not in `KNOWN_STATUSES`."""
     status = incoming.status
-    if (200 <= status < 300 and status != 204) or 400 <= status < 600:
-        return
     to = incoming.headers.get("location", "")[:200]
     if to and 300 <= status < 400:
-        raise ConfigError(f"{provider} redirects to {to}; set its `url` to the final address")
+        return ConfigError(f"{provider} redirects to {to}; set its `url` to the final address")
     # After 101 the connection is no longer one of HTTP, and its bytes have no end.
     body = await incoming.read_some(_BEGINNING) if status >= 300 else b""
-    raise _no_answer(status, body, provider)
+    return _no_answer(status, body, provider)
 
 
 def empty_body(incoming: Incoming, provider: str) -> BrokenWire:
@@ -68,16 +68,11 @@ def is_html(incoming: Incoming) -> bool:
 
 async def web_page(incoming: Incoming, provider: str) -> ToolbridgeError:
     """Read the web page and return the error about it."""
-    return _web_page(await incoming.read_some(_BEGINNING), incoming.status, provider)
+    return page_error(await incoming.read_some(_BEGINNING), incoming.status, provider)
 
 
-def check_beginning(piece: bytes, incoming: Incoming, provider: str) -> None:
-    """Raise if the body begins like a web page, whatever its content type is."""
-    if is_page(piece):
-        raise _web_page(piece, incoming.status, provider)
-
-
-def _web_page(page: bytes, status: int, provider: str) -> BrokenWire:
+def page_error(page: bytes, status: int, provider: str) -> BrokenWire:
+    """Return the error for a body that is a web page, whatever its content type is."""
     return BrokenWire(
         f"{provider} answered {status} with a web page: {_words(page)}; check its `url`",
         provider=provider,

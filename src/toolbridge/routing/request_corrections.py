@@ -35,14 +35,14 @@ class RequestCorrections:
     losses: tuple[Loss, ...] = ()
     """The report of another API."""
     _before: "_Rejected | None" = None
+    found: tuple[tuple[Route, tuple[Correction, ...]], ...] = ()
+    """Corrections that the provider has not confirmed yet, with their routes."""
 
     def __init__(self, learned: LearnedCorrections, route: Route) -> None:
         self._learned = learned
-        self.found: list[tuple[Route, tuple[Correction, ...]]] = []
-        """Corrections that the provider has not confirmed yet, with their routes."""
         self.route = route
         """The route that the request is sent to; it has another API if the model needs that."""
-        self.active = [*learned.of(route)]
+        self.active = learned.of(route)
         """The corrections of the body. Without them and `losses`, the request is sent as it is."""
         if self.active:
             self._change_api_if_learned()
@@ -61,7 +61,7 @@ class RequestCorrections:
         )
         self.losses = (Loss("api", why),)
         self.route = _with_api(self.route, api)
-        self.active = [*self._learned.of(self.route)]
+        self.active = self._learned.of(self.route)
         self._change_api_if_learned()
 
     @property
@@ -91,10 +91,10 @@ class RequestCorrections:
             return False
         self._count += 1
         self._problem = problem
-        self.found.append((self.route, found))
+        self.found += ((self.route, found),)
         self.active += found
         if found[0].kind == "api":
-            self._before = _Rejected(self.route, tuple(self.active), problem, body)
+            self._before = _Rejected(self.route, self.active, problem, body)
             self._change_api(found[0])
         return True
 
@@ -120,15 +120,15 @@ class RequestCorrections:
         for route, corrections in self.found:
             if corrections[0].kind != "api":
                 self._learned.add(route, corrections)
-        self.found = [(route, found) for route, found in self.found if found[0].kind == "api"]
+        self.found = tuple(one for one in self.found if one[1][0].kind == "api")
 
     def _back(self, before: "_Rejected") -> tuple[Correction, ...]:
         """Return to the API before; the provider does not have the other one."""
         self._before = None
         self.losses = ()
-        self.found = [(route, found) for route, found in self.found if found[0].kind != "api"]
+        self.found = tuple(one for one in self.found if one[1][0].kind != "api")
         self.route = before.route
-        self.active = list(before.active)
+        self.active = before.active
         return self._new(before.problem, before.body)
 
     def confirming(self, source: Source) -> Source:
@@ -139,7 +139,7 @@ class RequestCorrections:
         """Remember the new corrections: the provider has accepted the request."""
         for route, corrections in self.found:
             self._learned.add(route, corrections)
-        self.found.clear()
+        self.found = ()
 
 
 class _Rejected(NamedTuple):

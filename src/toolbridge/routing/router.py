@@ -19,13 +19,14 @@ from toolbridge.accounting.count import count_simply, estimate_request
 from toolbridge.config import Config, ProviderConfig
 from toolbridge.core.errors import ConfigError, ToolbridgeError, Unsupported
 from toolbridge.core.messages import Loss, Message, Request
-from toolbridge.core.steps import Steps, finish
+from toolbridge.core.steps import Steps
 from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import check_window, was_truncated
 from toolbridge.policy.routing_rules import has_images
 from toolbridge.routing.attempts import AnswerAttempts, Pause
 from toolbridge.routing.charge import InnerCharges, RequestSize
 from toolbridge.routing.counting import ProviderCounts
+from toolbridge.routing.exchange_trace import ExchangeTrace
 from toolbridge.routing.failover import AnswerChain, FindAddresses, OpenAttempts
 from toolbridge.routing.models import ModelRoutes
 from toolbridge.routing.provider_health import ProviderHealth
@@ -213,8 +214,8 @@ class Router:
         client = client or ClientSide(losses=on_losses)
         options = self._options(request, route, tokens, attaches=attaches)
         sendable = self._translated(request, route, options, client)
-        finish(sendable.preparing())
-        return AnswerAttempts(sendable, client.trace, self.pause)
+        sendable.prepare()
+        return AnswerAttempts(sendable, client.trace or ExchangeTrace(), self.pause)
 
     def sendable(
         self, request: Request, route: Route, tokens: int, *, attaches: bool, client: ClientSide
@@ -229,8 +230,8 @@ class Router:
         """Return the attempts for a structured stream, which parses its sentinels itself."""
         options = self._options(request, route, tokens, ignored=SENTINEL_DIALECT)
         sendable = self._translated(request, route, options, client)
-        finish(sendable.preparing())
-        return AnswerAttempts(sendable, client.trace, self.pause)
+        sendable.prepare()
+        return AnswerAttempts(sendable, client.trace or ExchangeTrace(), self.pause)
 
     def _options(
         self,
@@ -293,7 +294,7 @@ class Router:
         lost: list[Loss] = []
         client = ClientSide(losses=lost.extend)
         asked = TranslatedRequest(self.sources, route, request, options, heal=0, client=client)
-        finish(asked.preparing())
+        asked.prepare()
         if dropped := [loss for loss in lost if loss.what.startswith("turns")]:
             # Without the image, the model would describe something that it has not seen.
             raise Unsupported(f"{route.address} does not accept it: {dropped[0].why}")

@@ -6,9 +6,11 @@ sources; `passthrough.py` has the one that also keeps the provider's own bytes.
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import msgspec
 
 from toolbridge import demo
 from toolbridge.core import events as ev
@@ -16,6 +18,7 @@ from toolbridge.core.errors import ToolbridgeError, Unauthenticated
 from toolbridge.core.ids import Ids, SeenIds
 from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Request
+from toolbridge.core.stage import Stage
 from toolbridge.core.usage import Usage
 from toolbridge.environment import CALLER
 from toolbridge.routing.exchange_trace import ExchangeTrace
@@ -23,11 +26,13 @@ from toolbridge.routing.learned_corrections import LearnedCorrections
 from toolbridge.routing.nodes import Batch, Nodes
 from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.rejections import (
-    check_beginning,
-    check_status,
+    KNOWN_STATUSES,
     empty_body,
     is_html,
+    is_page,
+    page_error,
     rejection,
+    unknown_status,
     web_page,
 )
 from toolbridge.routing.route import Route
@@ -125,7 +130,9 @@ class ProviderConnections:
             return NodeSource(self.nodes, route, ready, ids)
         outgoing = ready.outgoing
         request = HttpRequest(outgoing.path, dump_bytes(outgoing.body), outgoing.headers)
-        return HttpSource(RequestSender(self.upstream, route, request, on_head, trace), ids)
+        sender = RequestSender(self.upstream, route, request, on_head, trace)
+        decoder = route.codec.stream_decoder(ids)
+        return HttpSource(sender, decoder, decoder.feed)
 
     async def close(self) -> None:
         await self.corrections.close()
@@ -200,35 +207,30 @@ def _with_count(batch: Batch, tokens: int) -> Batch:
     return [*batch[:index], ev.UsageReported(Usage(output=tokens)), *batch[index:]]
 
 
-class RequestSender:
+class RequestSender(msgspec.Struct, frozen=True):
     """Sends one HTTP request to a provider; used for translated requests and passthrough."""
 
-    def __init__(
-        self,
-        upstream: Upstream,
-        route: Route,
-        request: HttpRequest,
-        on_head: OnHead = ignore_head,
-        trace: ExchangeTrace | None = None,
-    ) -> None:
-        self._upstream = upstream
-        self._trace = trace
-        self._request = request
-        self._on_head = on_head
-        self.route = route
+    _upstream: Upstream
+    route: Route
+    _request: HttpRequest
+    _on_head: OnHead = ignore_head
+    _trace: ExchangeTrace | None = None
 
     async def open(self) -> Incoming:
         """Send the request and return its response; raise for a rejection."""
         incoming = await self.send()
+        if incoming.status >= 400 or is_html(incoming):
+            raise await self._refused(incoming)
+        return incoming
+
+    async def _refused(self, incoming: Incoming) -> ToolbridgeError:
+        """Read a rejection or a web page; return the error about it."""
         try:
             if incoming.status >= 400:
-                raise await rejection(incoming, self.route)
-            if is_html(incoming):
-                raise await web_page(incoming, self.route.provider)
-        except ToolbridgeError:
+                return await rejection(incoming, self.route)
+            return await web_page(incoming, self.route.provider)
+        finally:
             await incoming.release()
-            raise
-        return incoming
 
     async def send(self) -> Incoming:
         """Return the response or the rejection; raise for a redirect and other statuses."""
@@ -257,28 +259,29 @@ class RequestSender:
         if trace is not None:
             trace.answered(incoming.status, headers)
             incoming.observer = trace if trace.records else None
-        try:
-            await check_status(incoming, self.route.provider)
-        except ToolbridgeError:
-            await incoming.release()
-            raise
+        if incoming.status not in KNOWN_STATUSES:
+            try:
+                raise await unknown_status(incoming, self.route.provider)
+            finally:
+                await incoming.release()
         return incoming
 
-    async def _ask(self) -> Incoming:
-        route, body = self.route, self._request.body
-        provider_config = route.provider_config
-        if route.endpoint is None:
-            url, headers = self._head()
-        else:
-            signed = await self._sign(route.endpoint)
-            url, body, headers = signed.url, signed.body, signed.headers
-        return await self._upstream.ask(
-            "POST",
-            url,
-            provider=route.provider,
-            body=body,
-            headers=headers,
-            waits=(provider_config.connect_timeout, provider_config.idle_timeout),
+    def _ask(self) -> Awaitable[Incoming]:
+        if self.route.endpoint is not None:
+            return self._ask_cloud(self.route.endpoint)
+        url, headers = self._head()
+        return self._post(url, headers, self._request.body)
+
+    async def _ask_cloud(self, endpoint: CloudEndpoint) -> Incoming:
+        signed = await self._sign(endpoint)
+        return await self._post(signed.url, signed.headers, signed.body)
+
+    def _post(self, url: str, headers: dict[str, str], body: bytes) -> Awaitable[Incoming]:
+        config = self.route.provider_config
+        waits = (config.connect_timeout, config.idle_timeout)
+        provider = self.route.provider
+        return self._upstream.ask(
+            "POST", url, provider=provider, body=body, headers=headers, waits=waits
         )
 
     def _head(self) -> tuple[str, dict[str, str]]:
@@ -330,19 +333,18 @@ def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
     return merged | {BETA: ",".join(filter(None, betas))} if betas else merged
 
 
-class HttpSource:
+class HttpSource(msgspec.Struct, eq=False):
     """The answer of a server over HTTP. A class with `read`, which costs less than a generator."""
 
-    passing = False
+    _opening: RequestSender
+    _decoder: Stage[bytes, ev.Event]
+    decode: Callable[[bytes], Batch]
+    """The decoder's `feed`."""
+    passing: bool = False
     _incoming: Incoming | None = None
-    _ended = False
+    _ended: bool = False
     _begun: bytes | None = b""
     """The first bytes, until the first event: a web page may have a wrong content type."""
-
-    def __init__(self, opening: RequestSender, ids: Ids) -> None:
-        self._opening = opening
-        self._decoder = opening.route.codec.stream_decoder(ids)
-        self.decode = self._decoder.feed
 
     async def read(self) -> Batch | None:
         incoming = self._incoming
@@ -385,7 +387,8 @@ class HttpSource:
 
     def _check_beginning(self, incoming: Incoming, piece: bytes) -> None:
         self._begun = begun = (self._begun or b"") + piece
-        check_beginning(begun, incoming, self._opening.route.provider)
+        if is_page(begun):
+            raise page_error(begun, incoming.status, self._opening.route.provider)
         if len(begun) > _LONGEST_BEGINNING:
             self._begun = None
 

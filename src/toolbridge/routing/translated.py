@@ -18,7 +18,7 @@ from toolbridge.core.errors import Unsupported
 from toolbridge.core.ids import CallIds, Ids
 from toolbridge.core.json import JsonObject, dumps
 from toolbridge.core.messages import Loss, Problem, Request, Text
-from toolbridge.core.steps import Steps, finish
+from toolbridge.core.steps import Steps
 from toolbridge.history.prefix import strip_volatile
 from toolbridge.policy.answer_stages import AnswerStages
 from toolbridge.policy.downgrade import MissingFeature, missing_feature, without_thoughts
@@ -298,7 +298,8 @@ class TranslatedRequest:
 
     def prepare(self) -> None:
         """Prepare the request for its route, before anything else is done with it."""
-        finish(self.preparing())
+        for _ in self.preparing():
+            pass
 
     def preparing(self) -> Steps[None]:
         """As `prepare`, in steps."""

@@ -6,7 +6,7 @@ itself: it passes an `ApiEndpoint` with its codec and the values from the path.
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import aclosing
 from copy import copy
 from dataclasses import replace
@@ -169,16 +169,20 @@ class Gateway:
         if (key := exchange.access) is not None:
             check_model(key.name, key.scopes, address, self.config.map)
 
-    async def addresses(
+    def addresses(
         self, request: Request, exchange: HttpExchange, entry: Entry
-    ) -> Sequence[str]:
+    ) -> Awaitable[Sequence[str]]:
         """Return the addresses for `request` that the caller's key may use; raise without any."""
         if self.config.routes:
-            found = await choose_addresses(self.router, request, exchange, entry)
+            found = choose_addresses(self.router, request, exchange, entry)
         else:
-            found = await self.model_routes.addresses(request.model)
-        if exchange.access is None:
-            return found
+            found = self.model_routes.addresses(request.model)
+        return found if exchange.access is None else self._permitted(exchange, found)
+
+    async def _permitted(
+        self, exchange: HttpExchange, addresses: Awaitable[Sequence[str]]
+    ) -> Sequence[str]:
+        found = await addresses
         allowed = [address for address in found if self._permits(exchange, address)]
         if not allowed:
             self.permit_model(exchange, found[0])
@@ -199,8 +203,13 @@ class Gateway:
             await chain.prepare()
             if len(turn.kept.body) > LARGE:
                 await next_turn()
-            answer = self._stream if turn.asked.request.stream else self._whole
-            message = charge.message = await answer(turn, chain)
+            if turn.asked.request.stream:
+                message = await self._stream(turn, chain)
+                if turn.passed is None:
+                    turn.lose_of_answer(message)
+            else:
+                message = await self._whole(turn, chain)
+            charge.message = message
             if turn.passes == 1 and turn.counted is not None:
                 turn.entry.losses += self.router.learn(message.usage, turn.counted, chain.route)
 
@@ -271,12 +280,6 @@ class Gateway:
         return message
 
     async def _stream(self, turn: ClientTurn, chain: AnswerChain) -> Message:
-        message = await self._written(turn, chain)
-        if turn.passed is None:
-            turn.lose_of_answer(message)
-        return message
-
-    async def _written(self, turn: ClientTurn, chain: AnswerChain) -> Message:
         encoder = turn.codec.stream_encoder(turn.asked)
         writer = TurnWriter(turn, encoder)
         reply = self._reply(turn, writer)

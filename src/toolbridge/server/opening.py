@@ -22,6 +22,7 @@ from toolbridge.policy.server_tools import forced_tool, refuse
 from toolbridge.routing import Router
 from toolbridge.routing.attempts import AnswerAttempts, KnownAnswer, OpenedAnswer
 from toolbridge.routing.charges import Charges
+from toolbridge.routing.exchange_trace import ExchangeTrace
 from toolbridge.routing.loop_turns import LARGE, in_turns
 from toolbridge.routing.route import Route
 from toolbridge.routing.translated import ClientSide
@@ -100,7 +101,7 @@ async def open_answer(
     if passes:
         sources = gateway.router.sources
         turn.passing = passthrough_request(sources, route, exchange, body, request, client)
-        return AnswerAttempts(turn.passing, client.trace, gateway.router.pause)
+        return AnswerAttempts(turn.passing, client.trace or ExchangeTrace(), gateway.router.pause)
     request = stateless(request) if stored else request
     request = await gateway.opaque_tokens.restored(request, exchange.caller, route.maker)
     if plan is not None:
@@ -110,7 +111,7 @@ async def open_answer(
     if len(body) > LARGE:
         sendable = router.sendable(request, route, counted.tokens, attaches=agent, client=client)
         await in_turns(sendable.preparing())
-        return AnswerAttempts(sendable, client.trace, router.pause)
+        return AnswerAttempts(sendable, client.trace or ExchangeTrace(), router.pause)
     return router.attempts(request, route, counted.tokens, attaches=agent, client=client)
 
 
@@ -152,11 +153,15 @@ def _client_side(
     if turn.same_api or route.provider_config.key == CALLER:
         headers = gateway.client_headers.of(exchange, route.provider_config, turn.codec.name)
     routing = routing_headers(exchange) if route.slots > 1 else {}
-    trace = turn.kept.trace
-    client = ClientSide(headers, turn.lose, turn.on_head, routing=routing, trace=trace)
-    if not gateway.router.describes(request, route):
-        return client
-    return msgspec.structs.replace(client, descriptions=_meter(gateway, turn, "describe_images"))
+    described = gateway.router.describes(request, route)
+    return ClientSide(
+        headers,
+        turn.lose,
+        turn.on_head,
+        routing=routing,
+        descriptions=_meter(gateway, turn, "describe_images") if described else None,
+        trace=turn.kept.trace,
+    )
 
 
 # ── requests for which the gateway runs tools ────────────────────────────────

@@ -28,8 +28,8 @@ class TranslatedWriter:
 
     def __init__(self, encoder: Encoder) -> None:
         # Not a method of its own: a cycle would keep the request in memory after its answer.
-        each = partial(_each, encoder.feed)
-        self._feed_all: Callable[[Batch], list[bytes]] = getattr(encoder, "feed_all", each)
+        feed_all = getattr(encoder, "feed_all", None) or partial(_each, encoder.feed)
+        self._feed_all: Callable[[Batch], list[bytes]] = feed_all
         self._close = encoder.close
         self.keep_alive = encoder.keep_alive
 
