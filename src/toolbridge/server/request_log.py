@@ -48,7 +48,7 @@ _MOST_PLAIN = 1000
 _NOTHING = Usage()
 
 
-class Ledger(Protocol):
+class EndedRows(Protocol):
     """Gets the rows of requests that have ended."""
 
     def add(self, row: LedgerRow, *, later: bool) -> None: ...
@@ -112,7 +112,7 @@ class Entry(msgspec.Struct, eq=False):
         self.estimated = estimated
         self.healed = without_cut_calls(message).healed
 
-    def end_in(self, ledger: Ledger) -> bool:
+    def end_in(self, ledger: EndedRows) -> bool:
         """Put the row of a request that has ended into the ledger, once; return whether it has."""
         if self.took is None or not self.asks_model:
             return False
