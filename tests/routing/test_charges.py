@@ -1,15 +1,21 @@
 """A charge over several requests to the model, with real budgets."""
 
+import asyncio
+
 import pytest
 from msgspec.structs import replace
 
 from toolbridge.accounting.limits_of_keys import KeyLimit
 from toolbridge.config import ProviderConfig
+from toolbridge.core import events as ev
 from toolbridge.core.codec import Target
+from toolbridge.core.fold import Fold
 from toolbridge.core.messages import Message, Text
 from toolbridge.core.usage import Usage
 from toolbridge.routing.charge import BudgetExceeded, Charge, RequestSize
 from toolbridge.routing.charges import Charges
+from toolbridge.routing.nodes import NODE
+from toolbridge.routing.providers import DEMO
 from toolbridge.routing.route import Route
 from toolbridge.store.keys import KeyRecord
 from toolbridge.store.ledger import LedgerRow
@@ -27,18 +33,45 @@ async def charges(tmp_path):
     await found.close()
 
 
+class Noted:
+    """A journal that keeps its rows in memory."""
+
+    def __init__(self, *, held: bool = False) -> None:
+        self._held = held
+        self.rows: list[LedgerRow] = []
+        self._waiting: list[LedgerRow] = []
+
+    def note(self, row: LedgerRow, held: object, *, safe: bool, later: bool) -> LedgerRow:  # noqa: ARG002
+        assert (held is not None) == self._held
+        (self._waiting if later else self.rows).append(row)
+        return row
+
+    def add(self, row: LedgerRow, *, later: bool) -> None:
+        assert later
+        self._waiting.append(row)
+
+    def flush(self) -> None:
+        self.rows += self._waiting
+        self._waiting.clear()
+
+
 class Reported:
     """A request that keeps what was reported of it."""
 
     def __init__(self) -> None:
         self.found: list[tuple[Message, bool]] = []
+        self.ended = False
 
     def finish(self, message: Message, estimated: bool) -> None:  # noqa: FBT001  as `Entry` has it
         self.found.append((message, estimated))
 
-    def row(self, status: int, so_far: Message, *, estimated: bool) -> LedgerRow:
-        output = so_far.usage.output
-        return LedgerRow("req_1", 1000.0, status=status, output=output, estimated=estimated)
+    def running_row(self, usage: Usage, estimated: bool) -> LedgerRow:  # noqa: FBT001
+        return LedgerRow("req_1", 1000.0, output=usage.output, estimated=estimated)
+
+    def end_in(self, journal: Noted) -> bool:
+        if self.ended:
+            journal.add(LedgerRow("req_1", 1000.0, status=200), later=True)
+        return self.ended
 
 
 async def opened(charges: Charges, request: Reported | None = None) -> Charge:
@@ -101,18 +134,6 @@ async def test_a_later_pass_keeps_the_place_of_its_request(charges):
     await other.settle(Message())
 
 
-class Noted:
-    """A journal that keeps its rows in memory."""
-
-    def __init__(self) -> None:
-        self.rows: list[LedgerRow] = []
-
-    def note(self, row: LedgerRow, held: object, *, safe: bool) -> LedgerRow:  # noqa: ARG002
-        assert held is None
-        self.rows.append(row)
-        return row
-
-
 @pytest.mark.parametrize("same", [True, False])
 async def test_a_request_without_limits_is_reported_as_it_ended(charges, same):
     charges.journal = journal = Noted()
@@ -126,3 +147,47 @@ async def test_a_request_without_limits_is_reported_as_it_ended(charges, same):
         charge.message = ended
     assert request.found == [(ended, False)]
     assert [row.output for row in journal.rows] == [0, 7]
+
+
+async def test_rows_wait_for_the_end_of_the_turn_where_the_bytes_do(charges):
+    charges.journal = journal = Noted()
+    charges.waits_for_turns = True
+    first, other = charges.begin(None, Reported()), charges.begin(None, Reported())
+    await first.fit(ROUTE, RequestSize(100, 50), waits=True)
+    await other.fit(ROUTE, RequestSize(100, 50), waits=True)
+    assert journal.rows == []
+    await asyncio.sleep(0)
+    assert len(journal.rows) == 2
+    await first.settle(answer := Message(usage=Usage(input=9, output=7), stop="end"))
+    assert len(journal.rows) == 2
+    await asyncio.sleep(0)
+    assert [row.output for row in journal.rows] == [0, 0, 7]
+    other._request.ended = True  # in the same turn: its last row alone
+    await other.settle(answer)
+    await asyncio.sleep(0)
+    assert [row.status for row in journal.rows[3:]] == [200]
+
+
+@pytest.mark.parametrize("api", ["openai_chat", DEMO, NODE, "proxy", "key"])
+async def test_rows_do_not_wait_where_the_bytes_may_not(charges, api):
+    charges.journal = journal = Noted(held=api == "key")
+    charges.waits_for_turns = api != "proxy"
+    config = ProviderConfig(api=api, url="http://127.0.0.1:1")
+    route = Route("local", config, "", Target("m")) if api in (DEMO, NODE) else ROUTE
+    charge = charges.begin(KEY if api == "key" else None, Reported())
+    await charge.fit(route, RequestSize(100, 50), waits=api != "openai_chat")
+    assert len(journal.rows) == 1
+    await charge.settle(Message(usage=Usage(input=9, output=7), stop="end"))
+    assert [row.output for row in journal.rows] == [0, 7]
+
+
+async def test_a_row_that_waits_does_not_replace_a_later_one(charges):
+    charges.journal = journal = Noted()
+    charges.waits_for_turns = True
+    charge = charges.begin(None, Reported())
+    await charge.fit(ROUTE, RequestSize(100, 50), waits=True)
+    charge.reading = Fold()
+    charge.reading.feed_all([ev.UsageReported(Usage(input=9, output=5))])
+    await charge.note_so_far()
+    await asyncio.sleep(0)
+    assert [row.output for row in journal.rows] == [5]

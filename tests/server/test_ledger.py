@@ -17,10 +17,12 @@ from tests.waiting import until
 
 from toolbridge.routing import charges
 from toolbridge.server import created_keys
-from toolbridge.store import StoreUnavailable, ledger_writer
+from toolbridge.store import StoreUnavailable, ledger_journal, ledger_writer
 from toolbridge.store.ledger import LedgerRow
+from toolbridge.store.ledger_journal import JournalLine
 from toolbridge.store.ledger_writer import LedgerWriter
 from toolbridge.store.sqlite_ledger import SqliteLedger
+from toolbridge.upstream import turn_writes
 
 
 @pytest.fixture
@@ -103,6 +105,37 @@ async def test_an_ended_request_is_in_the_journal_while_another_one_runs(state, 
         held.set()
         await running
     assert [row["status"] for row in rows(state)] == [200, 200]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_journal_has_a_line_before_the_bytes_that_it_describes(
+    state, monkeypatch, stream
+):
+    monkeypatch.setattr(ledger_writer, "_DELAY", 600.0)  # the file keeps all lines
+    write, sent, ended, in_time = turn_writes._write, [], [], []
+
+    def lines() -> list[JournalLine]:
+        found = (state / "toolbridge" / "journal").glob("*.journal")
+        return [line for path in found for line in ledger_journal._lines_of(path)]
+
+    def checked(transport, pieces) -> None:
+        data = b"".join(pieces)
+        if data.startswith(b"POST /"):  # to the provider
+            sent.append(len(sent))
+            in_time.append(len({line.row.id for line in lines()}) >= len(sent))
+        elif b"message_stop" in data or b'"stop_reason":"end_turn"' in data:  # to the client
+            ended.append(len(ended))
+            used = {line.row.id for line in lines() if line.row.output and not line.row.estimated}
+            in_time.append(len(used) >= len(ended))
+        write(transport, pieces)
+
+    monkeypatch.setattr(turn_writes, "_write", checked)
+    async with team(state) as (url, _):
+        await asyncio.gather(*(ask(url, stream=stream) for _ in range(12)))
+        assert len(sent) == len(ended) == 12
+        assert all(in_time)
+        # Of most requests, the line of the end stands for that of the usage.
+        assert 24 <= len(lines()) < 36
 
 
 async def test_refused_and_unanswered_requests_have_rows_and_strangers_have_none(state):

@@ -15,6 +15,7 @@ from tests.peers import gateway
 from toolbridge.config import Config
 from toolbridge.core.messages import HealingReport, Loss, Message, Step
 from toolbridge.core.redaction import Redactor
+from toolbridge.core.usage import Usage
 from toolbridge.server.http import IncomingRequest
 from toolbridge.server.http_head import Head
 from toolbridge.server.request_log import Entry, RequestLog
@@ -158,7 +159,7 @@ def test_a_log_that_is_closed_or_missing_harms_no_answer(style, monkeypatch):
 def test_the_row_of_a_running_request_has_its_time_so_far():
     entry = Entry("req_00000000")
     entry.started -= 2.5
-    row = entry.row(0, Message())
+    row = entry.running_row(Usage(), True)
     assert row.error == "interrupted"
     assert 2500 <= row.total_ms < 60_000
     entry.took = 0.25

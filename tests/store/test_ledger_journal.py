@@ -71,6 +71,12 @@ journal.add(JournalLine(LedgerRow("b", 1.0)))
 assert not journal.note(JournalLine(LedgerRow("c", 1.0), runs=True))
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 assert journal.note(JournalLine(LedgerRow("d", 1.0)))
+resource.setrlimit(resource.RLIMIT_FSIZE, (journal.path.stat().st_size + 60, 10_000))
+for id in ("e", "f", "g"):
+    journal.add(JournalLine(LedgerRow(id, 1.0), runs=True))
+journal.flush()
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+assert journal.note(JournalLine(LedgerRow("h", 1.0)))
 """
 
 
@@ -81,8 +87,8 @@ def test_a_full_disk_leaves_no_part_of_a_line(folder):
         env={**os.environ, "PYTHONPATH": str(Path.cwd())},
     )
     (path,) = folder.iterdir()
-    assert [line.row.id for line in ledger_journal._lines_of(path)] == ["a", "d"]
-    assert path.read_bytes().count(b"\n") == 2
+    assert [line.row.id for line in ledger_journal._lines_of(path)] == ["a", "d", "e", "h"]
+    assert path.read_bytes().count(b"\n") == 4
 
 
 def until(what) -> None:

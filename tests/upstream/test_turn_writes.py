@@ -2,7 +2,9 @@
 
 import asyncio
 
-from toolbridge.upstream.turn_writes import LARGE, TurnWrites
+import pytest
+
+from toolbridge.upstream.turn_writes import LARGE, TurnWrites, before_writes
 
 
 class Recorded(asyncio.Transport):
@@ -84,3 +86,38 @@ async def test_many_bytes_of_a_connection_do_not_wait():
     await asyncio.sleep(0)
     assert one.calls[2:] == [b"d"]
     assert other.calls == [b"b"]
+
+
+@pytest.mark.parametrize("way", ["turn", "flush", "large", "many"])
+async def test_work_before_the_writes_is_done_before_any_byte_is_written(way):
+    writes, one, other, seen = TurnWrites(), Recorded(), Recorded(), []
+    TurnWrites().add(other, b"z")  # of the earliest request, and of other connections
+    writes.add(one, b"a")
+    before_writes(lambda: seen.append([*one.calls, *other.calls]))
+    if way == "flush":
+        writes.flush()
+    elif way == "large":
+        writes.add(Recorded(), b"x" * LARGE)
+    elif way == "many":
+        writes.add(one, b"x" * LARGE)
+    assert seen == ([] if way == "turn" else [[]])
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert seen == [[]], "once, and first"
+    assert one.calls
+    assert other.calls == [b"z"]
+
+
+async def test_work_without_a_write_is_done_at_the_end_of_the_turn_and_its_failure_harms_no_write():
+    reported, seen, one = [], [], Recorded()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    before_writes(lambda: seen.append(1))
+    await asyncio.sleep(0)
+    assert seen == [1]
+    before_writes(lambda: 1 / 0)
+    before_writes(lambda: seen.append(2))
+    TurnWrites().add(one, b"a")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert (seen, one.calls) == ([1, 2], [b"a"])
+    assert [type(context["exception"]) for context in reported] == [ZeroDivisionError]

@@ -33,8 +33,11 @@ class ChargedRequest(Protocol):
     def finish(self, message: Message, estimated: bool) -> None:  # noqa: FBT001  as `Entry` has it
         """Take the answer with its usage."""
 
-    def row(self, status: int, so_far: Message, *, estimated: bool) -> LedgerRow:
+    def running_row(self, usage: Usage, estimated: bool) -> LedgerRow:  # noqa: FBT001
         """Return the row of the ledger if the process were killed now."""
+
+    def end_in(self, journal: "RowJournal") -> bool:
+        """Put the row of a request that has ended into the ledger, once; return whether it has."""
 
 
 class RequestSize(msgspec.Struct, frozen=True):
@@ -62,8 +65,19 @@ class PriceUnknown(NotAllowed):
 class RowJournal(Protocol):
     """Keeps the rows of running requests for the case that the process is killed."""
 
-    def note(self, row: LedgerRow, held: Reservation | None, *, safe: bool) -> LedgerRow:
-        """Keep a row; return it as it is kept. The texts of a `safe` one are as they are kept."""
+    def note(
+        self, row: LedgerRow, held: Reservation | None, *, safe: bool, later: bool
+    ) -> LedgerRow:
+        """Keep a row, `later` with the next `flush`; return it as it is kept.
+
+        The texts of a `safe` one are as they are kept.
+        """
+
+    def add(self, row: LedgerRow, *, later: bool) -> None:
+        """Keep the row of a request that has ended."""
+
+    def flush(self) -> None:
+        """Write the rows that were kept for later."""
 
 
 class ChargeAccount(Protocol):
@@ -82,6 +96,12 @@ class ChargeAccount(Protocol):
     def follow(self, charge: "Charge") -> None: ...
 
     def leave(self, charge: "Charge") -> None: ...
+
+    def may_wait(self, route: Route) -> bool: ...
+
+    def wait(self, charge: "Charge") -> None: ...
+
+    def wait_no_longer(self, charge: "Charge") -> None: ...
 
 
 class Charge(msgspec.Struct, eq=False):
@@ -107,22 +127,29 @@ class Charge(msgspec.Struct, eq=False):
     """Whether the key had too little left for a further request to the model."""
     _row: LedgerRow | None = None
     """The row that the journal has."""
+    _waits: bool = False
+    """Whether rows are written with those of other requests, before the bytes of a turn are sent."""
     _settled: bool = False
     _known: tuple[Usage, Usage] | None = None
     """The last usage without its cost and with it."""
     _ended: tuple[Message, Message, bool] | None = None
     """The answer that was settled, the same with all its usage, and whether that is estimated."""
 
-    async def fit(self, route: Route, asked: RequestSize) -> None:
-        """Reserve for `route`, which is tried now; raise if the key has too little left for it."""
+    async def fit(self, route: Route, asked: RequestSize, *, waits: bool = False) -> None:
+        """Reserve for `route`, which is tried now; raise if the key has too little left for it.
+
+        With `waits`, the client gets its bytes at the end of a turn of the event loop.
+        """
         if self.key is not None:
             await self._charges.reserve(self, route, asked)
         tried, self._route, self._asked = self._route, route, asked
         if route is not tried:
             self._known = None
-            # The cost is left out: the price list may have to be loaded, and the request waits.
-            prompt = Message(usage=Usage(input=asked.prompt))
-            self._note(self._request.row(0, prompt, estimated=True))
+            self._waits = waits and self.reservation is None and self._charges.may_wait(route)
+            if self._waits:
+                self._charges.wait(self)
+            else:
+                self._note(self._first_row())
 
     def leave(self) -> None:
         """Charge nothing for the route: its answer needs no model."""
@@ -133,10 +160,13 @@ class Charge(msgspec.Struct, eq=False):
 
         The client's next request may come at once, and must find the budget settled.
         """
-        if not self._settled and self._row is not None:
+        if not self._settled and (self._waits or self._row is not None):
             used, estimated = await self._used(message)
-            self._note(_with_usage(self._row, used.usage, estimated=estimated), safe=True)
             self._ended = message, used, estimated
+            if self._waits and self.reservation is None:
+                self._charges.wait(self)
+            elif self._row is not None:
+                self._note(_with_usage(self._row, used.usage, estimated=estimated), safe=True)
         self._settled = True
         if self.reservation is not None:
             await self._settle_reservation(self._last(message)[0])
@@ -147,13 +177,33 @@ class Charge(msgspec.Struct, eq=False):
             used = await self._priced(Message(), usage)
             await self._charges.settle(reservation, used.usage)
 
+    def _first_row(self) -> LedgerRow:
+        """Return the row of a request that is sent now.
+
+        The cost is left out: the price list may have to be loaded, and the request would wait.
+        """
+        return self._request.running_row(Usage(input=self._prompt), True)
+
+    def note_waiting(self, journal: RowJournal) -> None:
+        """Let the journal have, with its next `flush`, the row that waits."""
+        if self._request.end_in(journal):
+            return
+        if self._ended is None:
+            row = self._first_row()
+        else:
+            _, used, estimated = self._ended
+            row = self._request.running_row(used.usage, estimated)
+        self._row = journal.note(row, None, safe=False, later=True)
+
     def _note(self, row: LedgerRow, *, safe: bool = False) -> None:
         """Let the journal have what was used so far."""
         if (journal := self._charges.journal) is not None:
             # The row has the usage of all passes, and a reservation is for the last one: after
             # others, the reservation of a killed process ends with its lease.
             held = None if self.reservation is None or self._earlier.total else self.reservation
-            self._row = journal.note(row, held, safe=safe)
+            if self._waits:
+                self._charges.wait_no_longer(self)  # for an older row
+            self._row = journal.note(row, held, safe=safe, later=False)
 
     async def note_so_far(self) -> None:
         """Let the journal have what was read of the answer, if that is more than it has."""
@@ -163,7 +213,7 @@ class Charge(msgspec.Struct, eq=False):
         used, _ = await self._used(message)
         if self._settled:  # meanwhile
             return
-        row, noted = self._request.row(0, used, estimated=True), self._row
+        row, noted = self._request.running_row(used.usage, True), self._row
         if noted is None or (row.output, row.cost) != (noted.output, noted.cost):
             self._note(row)
 

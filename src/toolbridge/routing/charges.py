@@ -38,6 +38,7 @@ from toolbridge.store import StoreUnavailable
 from toolbridge.store.budgets import LEASE, Budgets, Reservation
 from toolbridge.store.keys import KeyRecord
 from toolbridge.store.notices import notice
+from toolbridge.upstream.turn_writes import before_writes
 
 Offline: TypeAlias = Literal["refuse", "allow"]
 _RENEWALS = 3
@@ -61,6 +62,10 @@ class Charges:
         self.clock = clock
         self.journal: RowJournal | None = None
         self._open: dict[str, Reservation] = {}
+        self.waits_for_turns = False
+        """Whether requests to providers are sent with `TurnWrites`, so that their rows may wait."""
+        self._waiting: dict[Charge, None] = {}
+        """The charges whose rows are noted before the bytes of this turn are sent."""
         self._running: set[Charge] = set()
         self._noting: asyncio.Task[None] | None = None
         self._renewing: asyncio.Task[None] | None = None
@@ -80,6 +85,33 @@ class Charges:
     def leave(self, charge: Charge) -> None:
         """Stop noting what the charge has used."""
         self._running.discard(charge)
+
+    def may_wait(self, route: Route) -> bool:
+        """Return whether the bytes for `route` are sent with `TurnWrites`."""
+        return self.waits_for_turns and not (route.is_node or route.is_demo)
+
+    def wait(self, charge: Charge) -> None:
+        """Note the row of the charge before the bytes of this turn are sent.
+
+        One write for all requests of the turn; and the code for the second and the following rows
+        is in the caches of the processor, so that they take half the time.
+        """
+        if not self._waiting:
+            before_writes(self._note_waiting)
+        self._waiting[charge] = None
+
+    def wait_no_longer(self, charge: Charge) -> None:
+        """Leave out the row of the charge that waits, if there is one."""
+        self._waiting.pop(charge, None)
+
+    def _note_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        if (journal := self.journal) is not None:
+            try:
+                for charge in waiting:
+                    charge.note_waiting(journal)
+            finally:
+                journal.flush()
 
     async def _note(self) -> None:
         while self._running:

@@ -111,6 +111,7 @@ class App:
             self._stack.push_async_callback(self.team.close)
         if self.ledger is not None:
             self.ledger.start(self._settle_dead(asyncio.get_running_loop()))
+            self.gateway.charges.waits_for_turns = self.upstream.waits_for_turns
 
     def _settle_dead(self, loop: asyncio.AbstractEventLoop) -> SettleDead:
         """Return a function that another thread calls with the reservations of a dead process."""
@@ -215,6 +216,7 @@ class App:
         the same code for one after the other takes half the time.
         """
         entry.took = time.monotonic() - entry.started
+        entry.status = status
         if self.in_flight or self._finished:
             self._finished.append((self, entry, status))
             self._turn_end.soon()
@@ -246,10 +248,12 @@ class App:
         """Add a request to a model to the metrics of its key, to the recent ones and to the ledger."""
         if "toolbridge.key" in entry.fields:
             self.metrics.record_call(entry, status)
-        row = entry.row(status)
+        row = entry.ended
+        if row is None:  # it is not in the ledger yet
+            row = entry.ended = entry.row(status)
+            if self.ledger is not None:
+                self.ledger.add(row, later=later)
         self.recent_requests.add(row)
-        if self.ledger is not None:
-            self.ledger.add(row, later=later)
         if self._telemetry is not None:
             self._telemetry.record(entry, status)
 

@@ -86,7 +86,8 @@ class ClientTurn(msgspec.Struct, eq=False):
             return
         asked = self.asked.request
         size = RequestSize(self.counted.tokens, asked.max_tokens, asked.sampling.n or 1)
-        await self.charge.fit(route, size)
+        # The bytes of other exchanges go elsewhere than to a connection.
+        await self.charge.fit(route, size, waits=type(self.exchange) is HttpExchange)
 
     def note_tried(self, tried: Sequence[TriedAddress]) -> None:
         """Report the addresses that did not answer, in the log and in a header."""

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TextIO
+from typing import Protocol, TextIO
 
 import msgspec
 
@@ -20,6 +20,7 @@ from toolbridge.core.json import Json, dump_bytes, dumps
 from toolbridge.core.masking import without_quotes
 from toolbridge.core.messages import HealingReport, Loss, Message
 from toolbridge.core.redaction import Redactor, is_secret_name
+from toolbridge.core.usage import Usage
 from toolbridge.store.ledger import INTERRUPTED, LedgerRow
 from toolbridge.store.log_output import LogOutput, standard_error
 
@@ -44,6 +45,13 @@ _LISTS = frozenset({"tried", "dropped", "healed", "routes.tried"})
 _is_text = str.__instancecheck__
 _MOST_PLAIN = 1000
 """Fields and lines in memory that are written as they are: models, paths and clients repeat."""
+_NOTHING = Usage()
+
+
+class EndedRows(Protocol):
+    """Gets the rows of requests that have ended."""
+
+    def add(self, row: LedgerRow, *, later: bool) -> None: ...
 
 
 class Entry(msgspec.Struct, eq=False):
@@ -77,6 +85,10 @@ class Entry(msgspec.Struct, eq=False):
     """Whether the usage of the answer is an estimate."""
     body: bytes = b""
     """The request body; quotes from it are removed from logged errors."""
+    status: int = 0
+    """The status of the response, when the request has ended."""
+    ended: LedgerRow | None = None
+    """The row of the request that has ended, if it was put into the ledger."""
     on_end: Callable[[int], None] | None = None
     """Called with the status when the request has ended; `kept_requests` keeps it then."""
 
@@ -100,20 +112,30 @@ class Entry(msgspec.Struct, eq=False):
         self.estimated = estimated
         self.healed = without_cut_calls(message).healed
 
-    def row(
-        self, status: int, so_far: Message | None = None, *, estimated: bool = False
-    ) -> LedgerRow:
-        """Return the row of the ledger: the fields of `line` without texts.
+    def end_in(self, ledger: EndedRows) -> bool:
+        """Put the row of a request that has ended into the ledger, once; return whether it has."""
+        if self.took is None or not self.asks_model:
+            return False
+        if self.ended is None:
+            self.ended = self.row(self.status)
+            ledger.add(self.ended, later=True)
+        return True
 
-        With an answer `so_far`, which may be `estimated`, it is the row of a request whose process
-        is killed now.
-        """
+    def row(self, status: int) -> LedgerRow:
+        """Return the row of the ledger: the fields of `line` without texts."""
+        message = self.message
+        if message is None:
+            return self._row(status, "", _NOTHING, self.estimated)
+        problem = message.problem
+        error = "" if problem is None else problem.kind
+        return self._row(status, error, message.usage, self.estimated)
+
+    def running_row(self, usage: Usage, estimated: bool) -> LedgerRow:  # noqa: FBT001
+        """Return the row of a request whose process is killed now."""
+        return self._row(0, INTERRUPTED, usage, estimated)
+
+    def _row(self, status: int, problem: str, usage: Usage, estimated: bool) -> LedgerRow:  # noqa: FBT001
         fields = self.fields
-        if so_far is None:
-            message, estimated = self.message or Message(), self.estimated
-        else:
-            message = so_far
-        usage = message.usage
         cost = usage.cost
         first = self.first_token
         took = time.monotonic() - self.started if self.took is None else self.took
@@ -121,10 +143,8 @@ class Entry(msgspec.Struct, eq=False):
         if len("".join(texts)) > _SHORT:
             texts = [text[:_SHORT] for text in texts]
         key, client, session, api, asked, model, provider, error = texts
-        if so_far is not None:
-            error = INTERRUPTED
-        elif not error and message.problem is not None:
-            error = message.problem.kind
+        if not error or problem == INTERRUPTED:
+            error = problem
         routes: tuple[str, ...] = (f"{provider}/{model}",) if provider else ()
         if "routes.tried" in fields:
             routes = self._tried_routes()

@@ -99,9 +99,9 @@ class LedgerJournal:
         return True
 
     def flush(self) -> None:
-        """Write the lines of `add`."""
-        if self._unwritten:
-            with self._lock:
+        """Write the lines of `add`; if another thread writes them, return when it has done that."""
+        with self._lock:
+            if self._unwritten:
                 self._write(b"")
 
     def written(self, ids: list[str]) -> None:
@@ -155,7 +155,8 @@ class LedgerJournal:
         try:
             if self._file < 0:
                 self._open()
-            if os.write(self._file, data) != length:  # a full disk took a part
+            if (written := os.write(self._file, data)) != length:  # a full disk took a part
+                self._size += data.rfind(b"\n", 0, written) + 1  # whole lines stay
                 os.ftruncate(self._file, self._size)
                 return False
         except OSError as error:

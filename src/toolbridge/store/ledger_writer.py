@@ -101,16 +101,26 @@ class LedgerWriter:
         if self._folder is not None and has_journals(self._folder):
             self._begin()
 
-    def note(self, row: LedgerRow, held: Reservation | None, *, safe: bool = False) -> LedgerRow:
+    def note(
+        self,
+        row: LedgerRow,
+        held: Reservation | None = None,
+        *,
+        safe: bool = False,
+        later: bool = False,
+    ) -> LedgerRow:
         """Note a request that runs: what its row is if the process is killed now.
 
-        The texts of a `safe` row are those of one that was returned here.
+        The texts of a `safe` row are those of one that was returned here. `later` is that of `add`.
         """
         if self._journal is None:
             return row
         if not safe:
             row = self._safe(row)
-        self._journal.note(JournalLine(row, True, held))
+        if later:
+            self._journal.add(JournalLine(row, True, held))
+        else:
+            self._journal.note(JournalLine(row, True, held))
         return row
 
     def add(self, row: LedgerRow, *, later: bool = False) -> None:

@@ -249,6 +249,11 @@ class Upstream:
             await self._proxies.close()
         self._pool = self._proxies = None
 
+    @property
+    def waits_for_turns(self) -> bool:
+        """Whether all requests are sent with `TurnWrites`; those through a proxy are not."""
+        return self._pool is not None and self._proxies is None
+
     async def ask(
         self,
         method: str,
