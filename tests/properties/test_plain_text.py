@@ -230,6 +230,27 @@ def test_the_shortcut_leaves_what_is_more_than_text(api, pieces):
     assert long != decoded(api, framed(api, [BEGIN[api], BEGIN[api]]))
 
 
+ends = one_more({"message": {"content": ""}, "done": True, "eval_count": 7}, LINE) | st.builds(
+    lambda message: {"message": message, "done": True, "eval_count": 7, "total_duration": 9},
+    one_more(TEXT, MESSAGE) | st.builds(lambda text: {"content": text}, words),
+)
+
+
+@given(data=st.data())
+def test_a_whole_answer_of_ollama_is_that_of_its_lines(data):
+    records = data.draw(st.lists(plain["ollama"] | st.just(BEGIN["ollama"]), max_size=4))
+    last = data.draw(ends) | data.draw(some(model=words, done_reason=st.just("length")))
+    whole = b"".join(framed("ollama", [*records, last]))
+    if data.draw(st.booleans()):
+        whole = whole.rstrip()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decode_stream.StreamDecoder, "_plain", lambda *_: [])
+        long = decoded("ollama", [whole])
+    assert decoded("ollama", [whole]) == long
+    cut = data.draw(st.integers(0, len(whole)))
+    assert decoded("ollama", [whole[:cut], whole[cut:]]) == long
+
+
 SPOILED = [b"", b"\n", b"\r", b"\xff", b'"', b"\\", b",", b'"error', b'"content":"x",', b"1", b" "]
 
 

@@ -294,12 +294,13 @@ def finished(
     return ev.Finished(reason, stop_sequence, details if reason == "refusal" else None)
 
 
-_PLAIN_END = ev.Finished("end")
+PLAIN_END = ev.Finished("end")
+"""The end of nearly every answer."""
 
 
 def settled_end(event: ev.Finished, *, calls: bool) -> ev.Finished:
     """Return the end of an answer to which a stage has added calls or from which it removed them."""
-    if event == _PLAIN_END and not calls:  # nearly every answer
+    if event == PLAIN_END and not calls:
         return event
     return finished(
         event.reason, calls=calls, stop_sequence=event.stop_sequence, details=event.details
