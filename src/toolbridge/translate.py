@@ -214,17 +214,20 @@ def plan(
     told_losses, written = told.losses, outgoing.losses
     if told.mode == "constrained":
         told_losses, written = constraint_losses(told_losses, written)
-    lost = (
-        ((*decided, *untold), request),
-        (foreign, None),
-        (prepared.losses, wanted),
-        (told_losses, request),
-        ((*lowered, *written), limited),
-    )
+    losses = ()
+    if decided or untold or foreign or prepared.losses or told_losses or lowered or written:
+        lost = (
+            ((*decided, *untold), request),
+            (foreign, None),
+            (prepared.losses, wanted),
+            (told_losses, request),
+            ((*lowered, *written), limited),
+        )
+        losses = _in_names_of_client(lost, request.origin)
     return PreparedRequest(
         outgoing,
         limited,
-        _in_names_of_client(lost, request.origin),
+        losses,
         prepared.names,
         tools=prepared.request.tools,
         stops=outgoing.stops,

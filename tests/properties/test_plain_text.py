@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from toolbridge import codecs
 from toolbridge.codecs.ollama import decode_stream
 from toolbridge.codecs.ollama import shapes as ollama_shapes
+from toolbridge.codecs.openai_chat import decode_stream as openai_stream
 from toolbridge.codecs.openai_chat import shapes as chat_shapes
 from toolbridge.codecs.openai_chat import text_chunks
+from toolbridge.codecs.openai_chat.plain_answers import PlainChoice, PlainChunk, PlainDelta
 from toolbridge.core.ids import Ids
 
 SHORTCUTS = {"ollama": (decode_stream, "_text_chunks"), "openai_chat": (text_chunks, "decoder")}
@@ -230,6 +232,67 @@ def test_the_shortcut_leaves_what_is_more_than_text(api, pieces):
     assert long != decoded(api, framed(api, [BEGIN[api], BEGIN[api]]))
 
 
+ends = one_more({"message": {"content": ""}, "done": True, "eval_count": 7}, LINE) | st.builds(
+    lambda message: {"message": message, "done": True, "eval_count": 7, "total_duration": 9},
+    one_more(TEXT, MESSAGE) | st.builds(lambda text: {"content": text}, words),
+)
+
+
+@given(data=st.data())
+def test_a_whole_answer_of_ollama_is_that_of_its_lines(data):
+    records = data.draw(st.lists(plain["ollama"] | st.just(BEGIN["ollama"]), max_size=4))
+    last = data.draw(ends) | data.draw(some(model=words, done_reason=st.just("length")))
+    whole = b"".join(framed("ollama", [*records, last]))
+    if data.draw(st.booleans()):
+        whole = whole.rstrip()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decode_stream.StreamDecoder, "_plain", lambda *_: [])
+        long = decoded("ollama", [whole])
+    assert decoded("ollama", [whole]) == long
+    cut = data.draw(st.integers(0, len(whole)))
+    assert decoded("ollama", [whole[:cut], whole[cut:]]) == long
+
+
+COUNTS = {"prompt_tokens": 1, "completion_tokens": 2}
+finishes = st.sampled_from([None, "stop", "length", "tool_calls", "error", "content_filter"])
+tails = st.builds(
+    lambda delta, reason, usage: [chunk_of({"delta": delta, "finish_reason": reason}), *usage],
+    st.sampled_from([{}, {"content": ""}, {"content": "word"}]) | one_more(TEXT, DELTA),
+    finishes,
+    st.sampled_from([[], [{"choices": [], "usage": COUNTS}], [{"choices": [], "usage": {}}]])
+    | one_more({"choices": []}, CHUNK).map(lambda last: [last]),
+)
+
+
+@given(data=st.data())
+def test_a_whole_stream_of_openai_is_that_of_its_chunks(data):
+    heads = {"id": st.just("c"), "model": words, "created": counts, "provider": words}
+    first = data.draw(some(**heads)) | chunk_of(choice_of({"content": data.draw(words)}))
+    records = data.draw(st.lists(plain["openai_chat"] | st.just(BEGIN["openai_chat"]), max_size=3))
+    last = data.draw(tails)
+    if data.draw(st.booleans()):
+        last[-1]["usage"] = data.draw(st.sampled_from([COUNTS, {"prompt_tokens": -1}, {"a": 1}]))
+    end = data.draw(st.sampled_from([b"data: [DONE]\n\n", b"data: [DONE]", b""]))
+    whole = b"".join(framed("openai_chat", [first, *records, *last])) + end
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(openai_stream, "plain_answer", lambda _: None)
+        long = decoded("openai_chat", [whole])
+    assert decoded("openai_chat", [whole]) == long
+    cut = data.draw(st.integers(0, len(whole)))
+    assert decoded("openai_chat", [whole[:cut], whole[cut:]]) == long
+
+
+def test_a_whole_answer_takes_one_pass(monkeypatch):
+    """The laws above compare with the long way, so this one tells that there is another."""
+    monkeypatch.setattr(decode_stream.StreamDecoder, "_decode_all", None)
+    monkeypatch.setattr(openai_stream._Answer, "read_record", None)
+    end = {"message": {"content": ""}, "done": True, "eval_count": 7}
+    assert decoded("ollama", [b"".join(framed("ollama", [BEGIN["ollama"], end]))])
+    last = [chunk_of({"delta": {}, "finish_reason": "stop"}), {"choices": [], "usage": COUNTS}]
+    pieces = framed("openai_chat", [BEGIN["openai_chat"], BEGIN["openai_chat"], *last])
+    assert decoded("openai_chat", [b"".join(pieces) + b"data: [DONE]\n\n"])
+
+
 SPOILED = [b"", b"\n", b"\r", b"\xff", b'"', b"\\", b",", b'"error', b'"content":"x",', b"1", b" "]
 
 
@@ -257,6 +320,9 @@ def fields(shape):
         (chat_shapes.TextChunk, chat_shapes.Chunk, {"choices"}),
         (chat_shapes.TextChoice, chat_shapes.AnswerChoice, {"delta", "index"}),
         (chat_shapes.OnlyText, chat_shapes.Delta, {"content"}),
+        (PlainChunk, chat_shapes.Chunk, {"choices"}),
+        (PlainChoice, chat_shapes.AnswerChoice, {"delta", "index"}),
+        (PlainDelta, chat_shapes.Delta, {"content"}),
         (ollama_shapes.TextChunk, ollama_shapes.Chunk, {"message"}),
         (ollama_shapes.OnlyText, ollama_shapes.Message, {"content"}),
     ],

@@ -11,7 +11,7 @@ from itertools import repeat
 import msgspec
 
 from toolbridge.core import events as ev
-from toolbridge.core.fold import finished
+from toolbridge.core.fold import PLAIN_END, finished
 from toolbridge.core.growing_text import MOST_PIECES, GrowingText
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject, maybe_object, replace_lone_surrogates
@@ -132,6 +132,41 @@ class Draft:
             block.join()
         return [*map(ev.TextDelta, repeat(block.index), pieces)]
 
+    def plain(
+        self,
+        pieces: list[str],
+        usage: Usage,
+        claimed: StopReason,
+        *,
+        id: str = "",
+        model: str = "",
+        envelope: Foreign | None = None,
+    ) -> list[ev.Event]:
+        """Return the events of an answer that arrived whole and is one text; none for any other.
+
+        They are those of `start`, `text_pieces`, `usage` and `finish`, made at once.
+        """
+        whole = "".join(pieces)
+        if (
+            self.started
+            or self.ended
+            or not whole
+            or not all(pieces)
+            or not (whole.isascii() or replace_lone_surrogates(whole) is whole)
+            or usage == _NO_USAGE
+            or plausible(usage) is not usage
+        ):
+            return []
+        self.started = self.ended = True
+        return [
+            ev.Started(id or self._ids.message(), model, envelope),
+            ev.TextStart(0),
+            *map(ev.TextDelta, repeat(0), pieces),
+            ev.UsageReported(usage),
+            ev.TextEnd(0, Text(whole)),
+            PLAIN_END if claimed == "end" else finished(claimed, calls=False),
+        ]
+
     def think(self, piece: str, key: Hashable = FLOW, *, field: str = "") -> list[ev.Event]:
         return self._write("thinking", piece, key, field)
 
@@ -185,13 +220,13 @@ class Draft:
     def end(self, key: Hashable = FLOW) -> list[ev.Event]:
         """Close the block at `key`, if it is open."""
         block = self._open.pop(key, None)
-        if block is None or self.ended:
-            return []
-        if block.surrogate:  # the low surrogate never arrived
-            return self._delta(block, "\ufffd") + self._close(block)
-        return self._close(block)
+        return [] if block is None or self.ended else self._close(block)
 
     def _close(self, block: _Block) -> list[ev.Event]:
+        if block.surrogate:  # the low surrogate never arrived
+            rest = self._delta(block, "\ufffd")
+            block.surrogate = ""
+            return rest + self._close(block)
         written = block.text
         opaque = tuple(block.opaque)
         if block.kind == "text":
@@ -242,9 +277,13 @@ class Draft:
             return []
         events = [] if self.started else self.start()
         # Blocks are added when they open, so this is the order of their indices.
-        for key in list(self._open):
-            events += self.end(key)
+        for block in self._open.values():
+            events += self._close(block)
+        self._open.clear()
         self.ended = True
+        if claimed == "end" and not self._calls:  # nearly every answer
+            events.append(PLAIN_END)
+            return events
         end = finished(claimed, calls=self._calls, stop_sequence=stop_sequence, details=details)
         events.append(end)
         return events

@@ -91,7 +91,7 @@ class Fold:
     def message(self) -> Message:
         """The message so far; it has a `stop` once `Finished` or `Failed` was fed."""
         if self._message is None:
-            message = _plain_message(self._waiting) if self._parts is None else None
+            message = plain_message(self._waiting) if self._parts is None else None
             if message is None:
                 message = self._folded().message()
             if message.stop is None:
@@ -110,33 +110,39 @@ class Fold:
 
 _MOST_WAITING = 64
 """Events that are folded together."""
-_ONE_TEXT = frozenset({ev.Started, ev.TextStart, ev.TextEnd, ev.UsageReported, ev.Finished})
+AROUND_TEXT = 5
+"""Events of an answer of one text beside its deltas."""
 
 
-def _plain_message(events: list[ev.Event]) -> Message | None:
-    """Return the message of an answer that is one text, as most are; None for any other."""
-    kinds = [*map(type, events)]
-    if len(kinds) - kinds.count(ev.TextDelta) != len(_ONE_TEXT) or not _ONE_TEXT.issubset(kinds):
+def plain_message(events: list[ev.Event]) -> Message | None:
+    """Return the message of a whole answer that is one text, as most are; None for any other.
+
+    Its events are `Started`, `TextStart`, deltas, `UsageReported`, `TextEnd` and `Finished`, and
+    every API can represent it without losses.
+    """
+    if len(events) < AROUND_TEXT:
         return None
-    started, last = events[0], events[-1]
-    text, usage = events[kinds.index(ev.TextEnd)], events[kinds.index(ev.UsageReported)]
-    if not (
-        isinstance(started, ev.Started)
+    started, last, usage, text = events[0], events[-1], events[-3], events[-2]
+    if (
+        isinstance(last, ev.Finished)
+        and isinstance(started, ev.Started)
         and isinstance(text, ev.TextEnd)
         and isinstance(usage, ev.UsageReported)
-        and isinstance(last, ev.Finished)
+        and isinstance(events[1], ev.TextStart)
+        and not text.text.citations
+        and last.details is None
+        and [*map(type, events)].count(ev.TextDelta) == len(events) - AROUND_TEXT
     ):
-        return None
-    return Message(
-        id=started.id,
-        model=started.model,
-        content=(text.text,),
-        usage=usage.usage,
-        stop=last.reason,
-        stop_sequence=last.stop_sequence,
-        stop_details=last.details,
-        envelope=started.envelope,
-    )
+        return Message(
+            id=started.id,
+            model=started.model,
+            content=(text.text,),
+            usage=usage.usage,
+            stop=last.reason,
+            stop_sequence=last.stop_sequence,
+            envelope=started.envelope,
+        )
+    return None
 
 
 class _FoldedParts:
@@ -288,12 +294,13 @@ def finished(
     return ev.Finished(reason, stop_sequence, details if reason == "refusal" else None)
 
 
-_PLAIN_END = ev.Finished("end")
+PLAIN_END = ev.Finished("end")
+"""The end of nearly every answer."""
 
 
 def settled_end(event: ev.Finished, *, calls: bool) -> ev.Finished:
     """Return the end of an answer to which a stage has added calls or from which it removed them."""
-    if event == _PLAIN_END and not calls:  # nearly every answer
+    if event == PLAIN_END and not calls:
         return event
     return finished(
         event.reason, calls=calls, stop_sequence=event.stop_sequence, details=event.details

@@ -29,6 +29,8 @@ class AnswerStages:
     """Called with the end of a complete answer, and whether a call in it stayed invalid."""
     _scanner: StopScanner | None = None
     _healer: Healer | None = None
+    _chain: StageChain[ev.Event] | None = None
+    """The stages, where they are more than a gate."""
 
     def __init__(
         self, stages: Sequence[Stage[ev.Event, ev.Event]], stops: Sequence[str], *, id: str = ""
@@ -43,6 +45,7 @@ class AnswerStages:
             stages = [*stages, self._scanner]
         elif isinstance(last, ThoughtGate) and len(stages) == 1:
             self.gate = last
+            return
         self._chain = StageChain(stages)
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
@@ -51,10 +54,10 @@ class AnswerStages:
     def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
         """Feed the events of one delivery; return the events that they complete."""
         given = events
-        if self.gate is None:
+        if self._chain is not None:
             for feed_all in self._chain.feeds:
                 events = feed_all(events)
-        elif not self.gate.open:
+        elif self.gate is not None and not self.gate.open:
             events = self.gate.feed_all(events)
         if self._scanner is not None:
             self.done = self._scanner.done
@@ -67,7 +70,7 @@ class AnswerStages:
         return events
 
     def close(self) -> list[ev.Event]:
-        return self._chain.close()
+        return [] if self._chain is None else self._chain.close()  # a gate holds nothing at the end
 
     def _identified(self, first: ev.Started, rest: list[ev.Event]) -> list[ev.Event]:
         """Return the first events of the answer with its own id."""

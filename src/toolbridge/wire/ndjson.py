@@ -24,14 +24,18 @@ class LineReader:
     def feed(self, piece: bytes, /) -> list[bytes]:
         if self._broken:
             raise self._broken
+        if b"\n" not in piece:  # a body without streaming
+            if piece:
+                self._hold(piece)
+            return []
         lines: list[bytes] = []
         *whole, rest = piece.split(b"\n")
         try:
-            if whole and self._held:
+            if self._held:
                 self._hold(whole[0])
                 whole[0] = self._take()
             fitting = whole
-            if whole and max(map(len, whole)) > self._max_line:
+            if max(map(len, whole)) > self._max_line:
                 fitting = [*takewhile(lambda line: len(line) <= self._max_line, whole)]
             lines += filter(None, map(bytes.strip, fitting, repeat(_BLANKS)))
             if fitting is not whole:
@@ -72,7 +76,8 @@ class LineReader:
         self._held.append(part)
         self._size += len(part)
         if self._size > self._max_line:
-            raise self._too_long()
+            self._broken = self._too_long()
+            raise self._broken
 
     def _too_long(self) -> BrokenWire:
         return BrokenWire(f"the provider sent a line of more than {self._max_line} bytes")

@@ -19,7 +19,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.block_order import BlockEvent, BlockOrder
 from toolbridge.core.codec import AnswerContext
-from toolbridge.core.fold import Fold
+from toolbridge.core.fold import AROUND_TEXT, Fold, plain_message
 from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps
 from toolbridge.core.messages import (
     Call,
@@ -58,6 +58,19 @@ _TEXT_START = (
     b'data: {"type":"content_block_start","index":%d,"content_block":{"type":"text","text":""}}\n\n'
 )
 _STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
+
+# A whole answer of one text: what comes before its pieces, between and after them.
+_START = (
+    b"event: message_start\n"
+    b'data: {"type":"message_start","message":{"id":%b,"type":"message","role":"assistant","model":%b,'
+    b'"content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":%d,'
+    b'"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":1}}}\n\n'
+)
+_FIRST_OPENING = _TEXT_START % 0 + PING + _TEXT_HEAD % 0
+_FIRST_BETWEEN = _DELTA_TAIL + _TEXT_HEAD % 0
+_FIRST_CLOSING = _DELTA_TAIL + _STOP % 0 + b"event: message_delta\ndata: "
+_END = b"\n\n" + _MESSAGE_STOP
+
 _THINKING: JsonObject = {"type": "thinking", "thinking": "", "signature": ""}
 
 
@@ -76,6 +89,8 @@ class StreamEncoder:
 
     def feed_all(self, events: list[ev.Event]) -> list[bytes]:
         """Feed the events of one delivery."""
+        if len(events) > AROUND_TEXT and (whole := self._plain(events)):
+            return [whole]
         written: list[bytes] = []
         for kind, run in groupby(events, type):
             if kind is not ev.TextDelta:
@@ -94,6 +109,31 @@ class StreamEncoder:
             head = self._blocks.text_head
             written.append(head + (_DELTA_TAIL + head).join(pieces) + _DELTA_TAIL)
         return written
+
+    def _plain(self, events: list[ev.Event]) -> bytes:
+        """Return what `feed` writes for a whole answer of one text, as short ones are; else b""."""
+        message = plain_message(events)
+        if message is None:
+            return b""
+        asked = self._asked
+        ending: JsonObject = {
+            "type": "message_delta",
+            "delta": {
+                "stop_reason": STOPS.get(message.stop or "end", "end_turn"),
+                "stop_sequence": message.stop_sequence or None,
+            },
+            "usage": encode_usage(message.usage, asked.estimate),
+        }
+        try:
+            start = _START % (
+                _encode(_own_id(message.id)),
+                _encode(asked.request.model or message.model),
+                asked.estimate,
+            )
+            pieces = _FIRST_BETWEEN.join(map(_encode, map(_text_of, events[2:-3])))
+            return b"".join((start, _FIRST_OPENING, pieces, _FIRST_CLOSING, _encode(ending), _END))
+        except UnicodeEncodeError:  # a lone surrogate
+            return b""
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
         if not isinstance(event, ev.DELTAS):
@@ -253,12 +293,16 @@ def encode_message(message: Message, asked: AnswerContext) -> bytes:
 
 def _envelope(id: str, model: str, asked: AnswerContext) -> JsonObject:
     return {
-        # Anthropic, Messages API: the id of a message begins with "msg_".
-        "id": id if id.startswith("msg_") else f"msg_{id}",
+        "id": _own_id(id),
         "type": "message",
         "role": "assistant",
         "model": asked.request.model or model,
     }
+
+
+def _own_id(id: str) -> str:
+    # Anthropic, Messages API: the id of a message begins with "msg_".
+    return id if id.startswith("msg_") else f"msg_{id}"
 
 
 def _ending(reason: StopReason, message: Message) -> JsonObject:

@@ -5,7 +5,6 @@ counts. A body without streaming is one such line, so both are read in the same 
 """
 
 import json
-from contextlib import suppress
 from itertools import islice, repeat
 from operator import attrgetter
 
@@ -22,7 +21,6 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dumps, replace_lone_surrogates
 from toolbridge.core.logprobs import read_logprobs
 from toolbridge.core.messages import Image
-from toolbridge.core.usage import Usage
 from toolbridge.wire.ndjson import LineReader
 from toolbridge.wire.shapes import decode_chunk
 
@@ -33,7 +31,6 @@ _objects = msgspec.json.Decoder(JsonObject)
 _KEYED_ERROR = b'{"error parsing tool call":'
 """Ollama 0.11 (ollama#11704): the error's text is the key of the line."""
 _KEYED = _KEYED_ERROR[:8]
-_NO_USAGE = Usage()
 _content = attrgetter("message.content")
 _is_done = attrgetter("done")
 _CALL = "call"
@@ -66,7 +63,7 @@ class StreamDecoder:
             lines = self._lines.feed(piece)
         except BrokenWire as error:
             return self._draft.fail(error.problem)
-        return self._decode_all(lines)
+        return (self._plain(lines) or self._decode_all(lines)) if lines else []
 
     def _decode_all(self, lines: list[bytes]) -> list[Event]:
         events: list[Event] = []
@@ -81,6 +78,40 @@ class StreamDecoder:
                 at += 1
         return events
 
+    def _plain(self, lines: list[bytes]) -> list[Event]:
+        """Return the events of an answer that arrived whole and is one text; none for any other.
+
+        Short answers are so. The result is that of `_decode_all`, without a call for each line.
+        """
+        if self._draft.started:
+            return []
+        try:
+            last = _chunks.decode(lines[-1])
+            if not last.done:
+                return []
+            chunks = [*map(_text_chunks.decode, islice(lines, len(lines) - 1))]
+        except _UNDECODABLE:
+            return []
+        message, usage = last.message, decode_usage(last)
+        if (
+            message is None
+            or usage is None
+            or message.thinking
+            or message.images
+            or message.tool_calls
+            or last.logprobs is not None
+            or last.error is not None
+            or any(map(_is_done, chunks))
+            or any(map(bytes.startswith, lines, repeat(_KEYED)))
+        ):
+            return []
+        pieces = [*filter(None, map(_content, chunks))]
+        if message.content:
+            pieces.append(message.content)
+        reason = shapes.STOPS.get(last.done_reason or "", "end")
+        first = chunks[0] if chunks else last
+        return self._draft.plain(pieces, usage, reason, model=first.model or "")
+
     def close(self) -> list[Event]:
         if self._draft.ended:
             return []
@@ -89,17 +120,14 @@ class StreamDecoder:
             last = self._lines.close()
         except BrokenWire as error:
             return self._draft.fail(error.problem)
+        if last and (whole := self._plain(last)):  # a body without streaming
+            return whole
         for line in last:
             events += self._decode(line, last=True)
-        return events + self._truncated()
-
-    def _truncated(self) -> list[Event]:
-        """Fail unless a line had `done: true`: the end of the bytes alone ends no answer."""
-        if self._draft.ended:
-            return []
-        return self._draft.fail(
-            Truncated("the upstream closed the stream before a line with `done: true`").problem
-        )
+        if not self._draft.ended:  # the end of the bytes alone ends no answer
+            why = "the upstream closed the stream before a line with `done: true`"
+            events += self._draft.fail(Truncated(why).problem)
+        return events
 
     def _decode(self, line: bytes, *, last: bool = False) -> list[Event]:
         try:
@@ -140,8 +168,7 @@ class StreamDecoder:
             events += self._call(call)
         if chunk.logprobs is not None:
             events += draft.logprobs(read_logprobs(chunk.logprobs))
-        usage = decode_usage(chunk)
-        if usage != _NO_USAGE:
+        if (usage := decode_usage(chunk)) is not None:
             events += draft.usage(usage)
         if chunk.done:
             events += draft.finish(shapes.STOPS.get(chunk.done_reason or "", "end"))
@@ -159,8 +186,10 @@ def _texts_of(lines: list[bytes], begin: int) -> list[str]:
     A delivery may have hundreds of lines, so there is no line of Python for each one.
     """
     chunks: list[shapes.TextChunk] = []
-    with suppress(*_UNDECODABLE):
+    try:  # noqa: SIM105  a context manager takes longer
         chunks.extend(map(_text_chunks.decode, islice(lines, begin, None)))
+    except _UNDECODABLE:
+        pass
     if any(map(_is_done, chunks)):
         del chunks[[*map(_is_done, chunks)].index(True) :]
     return [*map(_content, chunks)]

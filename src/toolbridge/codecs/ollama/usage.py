@@ -16,21 +16,21 @@ _DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_d
 _durations_of = attrgetter(*_DURATIONS)
 
 
-def decode_usage(chunk: shapes.Chunk) -> Usage:
-    """Return the counts and durations of a line; 0 for a count that is missing or cannot be one."""
-    prompt, output = _count(chunk.prompt_eval_count), _count(chunk.eval_count)
-    if not chunk.total_duration:  # only the last line has durations
-        return Usage(prompt, output)
-    durations: JsonObject = {
-        name: int(value)
-        for name, value in zip(_DURATIONS, _durations_of(chunk), strict=True)
-        if value and 0 < value < _MOST
-    }
+def decode_usage(chunk: shapes.Chunk) -> Usage | None:
+    """Return the counts and durations of a line; None for a line without, as all but the last.
+
+    A count that is missing or cannot be one is 0.
+    """
+    read, written = chunk.prompt_eval_count, chunk.eval_count
+    prompt = int(read) if read and 0 < read < _MOST else 0
+    output = int(written) if written and 0 < written < _MOST else 0
+    if not chunk.total_duration:
+        return Usage(prompt, output) if prompt or output else None
+    durations: JsonObject = {}
+    for name, value in zip(_DURATIONS, _durations_of(chunk), strict=True):
+        if value and 0 < value < _MOST:
+            durations[name] = int(value)
     return Usage(prompt, output, native={shapes.ORIGIN: durations})
-
-
-def _count(given: float | None) -> int:
-    return int(given) if given is not None and 0 < given < _MOST else 0
 
 
 def encode_usage(usage: Usage, estimate: int, durations: JsonObject) -> JsonObject:

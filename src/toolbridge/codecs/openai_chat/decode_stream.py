@@ -11,6 +11,7 @@ import msgspec
 
 from toolbridge.codecs.openai_chat import shapes, text_chunks
 from toolbridge.codecs.openai_chat.decode_calls import CallDecoder
+from toolbridge.codecs.openai_chat.plain_answers import plain_answer, read_envelope
 from toolbridge.codecs.openai_chat.rejections import decode_error
 from toolbridge.codecs.openai_chat.thinking import decode_seal
 from toolbridge.codecs.openai_chat.usage import decode_counts, decode_usage
@@ -38,10 +39,6 @@ _FIELDS = {
     "audio": ("audio",),
 }
 """The fields of a message by the kind of block that they contain."""
-_ENVELOPE: dict[str, type] = {
-    "created": int, "system_fingerprint": str, "service_tier": str, "provider": str,
-}  # fmt: skip
-"""Fields of a chunk that are copied to a client of the same API."""
 
 
 class StreamDecoder:
@@ -113,6 +110,8 @@ class _Answer:
         """Read the events of a stream that arrived together, or a whole body."""
         events: list[Event] = []
         at, unnamed = 0, text_chunks.are_unnamed(records)
+        if unnamed and not self.draft.started and (events := self._read_plain(records)):
+            return events
         while at < len(records) and not self.draft.ended:
             if self.in_text and unnamed and (texts := text_chunks.texts_of(records, at)):
                 events += self.draft.text_pieces(texts)
@@ -122,6 +121,17 @@ class _Answer:
                 events += self.read_record(records[at])
                 at += 1
         return events
+
+    def _read_plain(self, records: list[SseEvent | WholeBody]) -> list[Event]:
+        """Read a stream that arrived whole and is one text; return nothing for any other."""
+        plain = plain_answer(records)
+        if plain is None:
+            return []
+        first, reason = plain.first, shapes.STOPS.get(plain.finish_reason, "end")
+        id, model, envelope = first.id or "", first.model or "", read_envelope(first)
+        return self.draft.plain(
+            plain.pieces, plain.usage, reason, id=id, model=model, envelope=envelope
+        )
 
     def read_record(self, record: SseEvent | WholeBody) -> list[Event]:
         if isinstance(record, WholeBody):
@@ -179,7 +189,7 @@ class _Answer:
         counts = [chunk.x_groq and chunk.x_groq.usage]
         events: list[Event] = []
         if (choices or chunk.usage or any(counts)) and not self.draft.started:
-            envelope = _read_envelope(chunk)
+            envelope = read_envelope(chunk)
             events += self.draft.start(
                 id=chunk.id or "", model=chunk.model or "", envelope=envelope
             )
@@ -349,12 +359,6 @@ class _Answer:
         media_type, data = split_data_url(url)
         image = Image(data=data, media_type=media_type, url="" if data else url)
         return self._calls.settle() + self.draft.add(image)
-
-
-def _read_envelope(chunk: shapes.Chunk) -> Foreign:
-    found: JsonObject = {name: getattr(chunk, name) for name in _ENVELOPE}
-    kept = {name: value for name, value in found.items() if isinstance(value, _ENVELOPE[name])}
-    return Foreign(shapes.ORIGIN, "envelope", kept)
 
 
 def _read_annotation(annotation: AnyObject, before: int, size: int) -> JsonObject:

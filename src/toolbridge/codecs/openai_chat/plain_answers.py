@@ -1,0 +1,123 @@
+"""Streams that arrive whole and are one text, as those of short answers do.
+
+They are read in one pass, in place of a call for each chunk. The shapes list the fields of `Chunk`,
+and accept nothing that such an answer does not have; any other stream is read chunk by chunk.
+"""
+
+from itertools import islice
+from operator import attrgetter
+from typing import Literal
+
+import msgspec
+
+from toolbridge.codecs.openai_chat import shapes
+from toolbridge.codecs.openai_chat.text_chunks import UNDECODABLE
+from toolbridge.codecs.openai_chat.usage import decode_usage
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.messages import Foreign
+from toolbridge.core.usage import Usage
+from toolbridge.wire.reply import WholeBody
+from toolbridge.wire.shapes import AnyObject
+from toolbridge.wire.sse import SseEvent
+
+
+class PlainDelta(msgspec.Struct, gc=False):
+    """A delta with text, or with nothing."""
+
+    content: str | None = None
+    reasoning_content: None = None
+    reasoning: None = None
+    thinking: None = None
+    reasoning_details: None = None
+    refusal: None = None
+    tool_calls: None = None
+    function_call: None = None
+    annotations: None = None
+    images: None = None
+    audio: None = None
+
+
+class PlainChoice(msgspec.Struct, gc=False):
+    """The choice of a `PlainChunk`."""
+
+    delta: PlainDelta
+    index: Literal[0] | None = None
+    message: None = None
+    text: None = None
+    finish_reason: str | None = None
+    stop_reason: None = None
+    logprobs: None = None
+    usage: None = None
+    error: None = None
+
+
+class PlainChunk(msgspec.Struct, gc=False):
+    """A chunk of a text, its end, or its counts."""
+
+    choices: list[PlainChoice]
+    id: str | None = None
+    model: str | None = None
+    usage: AnyObject | None = None
+    x_groq: None = None
+    error: None = None
+    created: Json = None
+    system_fingerprint: Json = None
+    service_tier: Json = None
+    provider: Json = None
+
+
+class PlainAnswer(msgspec.Struct):
+    """A text with its counts."""
+
+    first: PlainChunk
+    pieces: list[str]
+    finish_reason: str
+    usage: Usage
+
+
+_decoder = msgspec.json.Decoder(PlainChunk)
+_data = attrgetter("data")
+_choices = attrgetter("choices")
+_content = attrgetter("delta.content")
+_usage = attrgetter("usage")
+
+
+def plain_answer(records: list[SseEvent | WholeBody]) -> PlainAnswer | None:
+    """Return the answer in the events of a stream, which have no names; None for any other."""
+    if records[-1].data != b"[DONE]":
+        return None
+    try:
+        chunks = [*map(_decoder.decode, map(_data, islice(records, len(records) - 1)))]
+    except UNDECODABLE:
+        return None
+    # OpenAI chat, streaming: usage arrives after `finish_reason`, in a chunk with empty `choices`.
+    choices = [choice for chunk in chunks for choice in chunk.choices]
+    counts = chunks[-1].usage
+    without = 0 if chunks[-1].choices else 1
+    if not counts or len(choices) != len(chunks) - without or not all(map(_choices, chunks[:-1])):
+        return None
+    reason, usage = choices[-1].finish_reason, decode_usage(counts)
+    if (
+        not reason
+        or reason in shapes.BROKEN_STOPS
+        or usage is None
+        or any(map(_usage, chunks[:-1]))
+    ):
+        return None
+    return PlainAnswer(chunks[0], [*filter(None, map(_content, choices))], reason, usage)
+
+
+_ENVELOPE: dict[str, type] = {
+    "created": int, "system_fingerprint": str, "service_tier": str, "provider": str,
+}  # fmt: skip
+"""Fields of a chunk that are copied to a client of the same API."""
+
+
+def read_envelope(chunk: shapes.Chunk | PlainChunk) -> Foreign:
+    """Return what is copied of the first chunk of an answer."""
+    kept: JsonObject = {}
+    for name, kind in _ENVELOPE.items():
+        value: Json = getattr(chunk, name)
+        if isinstance(value, kind):
+            kept[name] = value
+    return Foreign(shapes.ORIGIN, "envelope", kept)
