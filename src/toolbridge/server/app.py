@@ -12,8 +12,7 @@ request keeps the `App` that it began with.
 import asyncio
 import os
 import time
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from copy import copy
 from functools import cached_property
@@ -73,8 +72,8 @@ class App:
         self.ledger = self.gateway.charges.journal = _ledger(config, self.gateway)
         self.ledger_reads = asyncio.Semaphore(_LEDGER_READS)
         self._turn_end = TurnEnd(self.flush)
-        self._finished: deque[tuple[App, Entry, int]] = deque()
-        """The requests that have finished in this turn of the event loop; a reload shares the list."""
+        self._finished: dict[App, list[tuple[Entry, int]]] = {}
+        """The requests that have finished in this turn of the event loop; a reload shares them."""
         self._telemetry = _telemetry(config, self.gateway)
         self._ids = Ids(os.urandom(16))
         self._stack = AsyncExitStack()
@@ -218,23 +217,34 @@ class App:
         entry.took = time.monotonic() - entry.started
         entry.status = status
         if self.in_flight or self._finished:
-            self._finished.append((self, entry, status))
+            self._finished.setdefault(self, []).append((entry, status))
             self._turn_end.soon()
         else:
-            self._record(entry, status, later=False)
+            self._record([(entry, status)], later=False)
 
-    def _record(self, entry: Entry, status: int, *, later: bool) -> None:
-        self.metrics.record(entry, status, entry.seconds)
+    def _record(self, ended: list[tuple[Entry, int]], *, later: bool) -> None:
+        """Record requests: each step for all of them, so that its code stays in the caches."""
+        _each(ended, self._count)
+        _each(ended, self._note_later if later else self._note_now)
+        if self._request_log.writes:
+            lines: list[dict[str, Json]] = []
+            _each(ended, lambda entry, status: lines.append(entry.line(status)))
+            self._request_log.write_all(lines, later=later)
+        _each(ended, _end)
+
+    def _count(self, entry: Entry, status: int) -> None:
+        self.metrics.record(entry, status, entry.seconds if entry.took is None else entry.took)
+
+    def _note_now(self, entry: Entry, status: int, *, later: bool = False) -> None:
         if entry.asks_model:
             self._record_call(entry, status, later=later)
         elif entry.on_end is not None:  # for a model, and rejected before that was clear
             self.recent_requests.add(entry.row(status))
         for one, its_status in entry.inner:
             self.record_inner_call(one, its_status)
-        if self._request_log.writes:
-            self._request_log.write(entry.line(status), later=later)
-        if entry.on_end is not None:
-            entry.on_end(status)
+
+    def _note_later(self, entry: Entry, status: int) -> None:
+        self._note_now(entry, status, later=True)
 
     def record_inner_call(self, entry: Entry, status: int) -> None:
         """Add a request that the gateway itself has made for another one.
@@ -266,16 +276,27 @@ class App:
 
     def flush(self) -> None:
         """Record the requests of this turn: one write to each file for all of them."""
+        while self._finished:
+            app, ended = self._finished.popitem()
+            app._record(ended, later=True)  # noqa: SLF001  its own class
+        if self.ledger is not None:
+            self.ledger.flush()
+        log_output.flush()
+
+
+def _each(ended: list[tuple[Entry, int]], step: Callable[[Entry, int], None]) -> None:
+    """Call `step` for each request; one that fails does not take the others with it."""
+    for entry, status in ended:
         try:
-            while self._finished:
-                app, entry, status = self._finished.popleft()
-                app._record(entry, status, later=True)  # noqa: SLF001  its own class
-        finally:
-            if self._finished:  # one of them has failed; the others are not lost with it
-                self._turn_end.soon()
-            if self.ledger is not None:
-                self.ledger.flush()
-            log_output.flush()
+            step(entry, status)
+        except Exception as error:  # noqa: BLE001  reported, as the error of a callback is
+            what = {"message": f"the request {entry.id} was not recorded", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(what)
+
+
+def _end(entry: Entry, status: int) -> None:
+    if entry.on_end is not None:
+        entry.on_end(status)
 
 
 def _ledger(config: Config, gateway: Gateway) -> LedgerWriter | None:

@@ -62,9 +62,22 @@ class Guard:
 
     async def check(self, request: IncomingRequest) -> None:
         """Raise `NotAllowed` or `Unauthenticated` if the request is not permitted."""
+        if not self.is_fresh:
+            await self.refresh()
+        self.check_now(request)
+
+    async def refresh(self) -> None:
+        """Read the created keys again."""
+        await self._created.refresh()
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the created keys were read recently enough for `check_now`."""
+        return time.monotonic() < self._created.fresh_until
+
+    def check_now(self, request: IncomingRequest) -> None:
+        """Like `check`, with the created keys as they were read last."""
         created = self._created
-        if time.monotonic() >= created.fresh_until:
-            await created.refresh()
         needs_key = bool(self._key) or created.required
         headers = request.head.headers
         if b"origin" in headers or (not needs_key and headers.get(b"host") != self._good_host):

@@ -103,7 +103,9 @@ class Dispatcher:
         makes_answer = make is not None
         try:
             try:
-                serve = make or await self._admitted(app, exchange, entry)
+                if make is None and not app.guard.is_fresh:
+                    await self._refresh_keys(app, exchange)
+                serve = make or self._admitted(app, exchange, entry)
                 await serve(app, exchange, entry)
             except Aborted:
                 raise
@@ -142,17 +144,24 @@ class Dispatcher:
     def is_websocket(self, path: str) -> bool:
         return plain_path(path) == routes.WEBSOCKET
 
-    async def _admitted(self, app: App, exchange: HttpExchange, entry: Entry) -> routes.Serve:
+    async def _refresh_keys(self, app: App, exchange: HttpExchange) -> None:
+        """Read the created keys again, if the request needs one."""
+        self._allow_origin(exchange)  # also for an error
+        if exchange.method != "OPTIONS" and _is_checked(exchange):
+            await app.guard.refresh()
+
+    def _admitted(self, app: App, exchange: HttpExchange, entry: Entry) -> routes.Serve:
         """Check the caller; return what answers the request."""
-        if exchange.method == "OPTIONS" or b"origin" in exchange.head.headers:
+        method = exchange.method
+        if method == "OPTIONS" or b"origin" in exchange.head.headers:
             self._allow_origin(exchange)
-        if exchange.method == "OPTIONS":
+        if method == "OPTIONS":
             return _reply_to_options
-        if exchange.path not in _OPEN and exchange.path not in routes.PAGES:
-            await app.guard.check(exchange)
+        if _is_checked(exchange):
+            app.guard.check_now(exchange)
             if exchange.path != _METRICS:
                 app.admit(exchange, entry)
-        if exchange.method == "GET":
+        if method == "GET":
             app.flush()  # what it reads has the requests before it, also those of this turn
         return self._resume if keeps_answer(exchange, app.config) else _route(exchange)
 
@@ -188,6 +197,10 @@ class Dispatcher:
                 "x-toolbridge-run, x-toolbridge-answer",
                 "vary": "origin",
             }
+
+
+def _is_checked(exchange: HttpExchange) -> bool:
+    return exchange.path not in _OPEN and exchange.path not in routes.PAGES
 
 
 async def _reply_to_options(_: App, exchange: HttpExchange, __: Entry) -> None:

@@ -91,25 +91,26 @@ class HttpExchange(IncomingRequest):
 
     may_push = True
     """Whether a chunk may be sent with `push`, which does not wait."""
+    # The first values are those of the class: most of them stay as they are.
+    id = caller = ""
+    access: KeyRecord | None = None
+    status = 0
+    sent = 0
+    finished = False
+    client_left = False
+    tap: ResponseTap | None = None
+    _framing = NO_BODY_YET
+    _pending = b""
+    """The head of the response, until there is a chunk to send with it."""
 
     def __init__(self, head: Head, channel: Channel) -> None:
         # The fields of `IncomingRequest`, without a call of its `__init__` for each request.
         self.head = head
         self.method = head.method
         self.path = head.path
-        self.id = self.caller = ""
-        self.access = None
         self.channel = channel
-        self.status = 0
-        self.sent = 0
-        self.finished = False
-        self.client_left = False
         self.extra_headers: dict[str, str] = {}
-        self.tap: ResponseTap | None = None
         self.keeps = head.keep_alive
-        self._framing = NO_BODY_YET
-        self._pending = b""
-        """The head of the response, until there is a chunk to send with it."""
 
     async def body(self, limit: int) -> bytes:
         """Return the whole body, decompressed; raise `TooLarge` above `limit` bytes."""

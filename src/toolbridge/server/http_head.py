@@ -47,8 +47,8 @@ class RequestLine(msgspec.Struct):
     """Path and query as sent."""
 
 
-class Head(msgspec.Struct):
-    """The parsed head of a request."""
+class Head(msgspec.Struct, frozen=True):
+    """The parsed head of a request; equal ones of a connection are one object."""
 
     method: str
     path: str
@@ -147,17 +147,20 @@ def read_head(line: RequestLine, block: bytes, max_headers: int) -> Head:
     )
 
 
-class KnownHead(msgspec.Struct, frozen=True):
+class KnownHead(msgspec.Struct):
     """The last head of a connection: the next one mostly differs in the length of its body alone."""
 
     line: RequestLine
     head: Head
+    raw: bytes
     before: bytes
     """The bytes before the number of Content-Length."""
     after: bytes
 
     def read(self, raw: bytes) -> Head | None:
         """Return the head in `raw` if it differs in that number alone, else None."""
+        if raw == self.raw:
+            return self.head
         before, after = self.before, self.after
         if not (raw.startswith(before) and raw.endswith(after)):
             return None
@@ -166,7 +169,9 @@ class KnownHead(msgspec.Struct, frozen=True):
             return None
         headers = self.head.headers.copy()
         headers[b"content-length"] = number
-        return msgspec.structs.replace(self.head, headers=headers, length=int(number))
+        self.head = msgspec.structs.replace(self.head, headers=headers, length=int(number))
+        self.raw = raw
+        return self.head
 
 
 def known_head(line: RequestLine, head: Head, raw: bytes) -> KnownHead | None:
@@ -174,7 +179,7 @@ def known_head(line: RequestLine, head: Head, raw: bytes) -> KnownHead | None:
     found = None if head.websocket else _LENGTH_FIELD.search(raw)
     if found is None:
         return None
-    return KnownHead(line, head, raw[: found.start(1)], raw[found.end(1) :])
+    return KnownHead(line, head, raw, raw[: found.start(1)], raw[found.end(1) :])
 
 
 def _read_fields(block: bytes, max_headers: int) -> dict[bytes, bytes]:

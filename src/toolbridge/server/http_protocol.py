@@ -222,7 +222,8 @@ class HttpConnection(asyncio.Protocol):
         self._deadline.clear()
         self._in_head = self._spare = False
         exchange = self._exchange = HttpExchange(head, self)
-        task = self._task = self._loop.create_task(self._app.serve(exchange))
+        # With a name, as `create_task` would format a number for each request.
+        task = self._task = asyncio.Task(self._app.serve(exchange), loop=self._loop, name="request")
         self._state.tasks.add(task)
         task.add_done_callback(self._served)
 

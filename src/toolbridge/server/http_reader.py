@@ -81,28 +81,27 @@ class RequestReader:
             self._rest = self._rest[_BLANK.match(self._rest).end() :]  # type: ignore[union-attr]
             self._scanned = 0
         rest = self._rest
-        end = rest.find(b"\r\n\r\n", max(0, self._scanned - 3))
+        end = rest.find(b"\r\n\r\n", self._scanned - 3 if self._scanned > 3 else 0)
         if end < 0:
             self._check_part(rest)
             self._scanned = len(rest)
             return None
         self._scanned = 0
-        first = rest.find(b"\r\n")
         raw = rest[: end + 2]
         known = self._known
         head = None if known is None or len(raw) + 2 > self._max_head else known.read(raw)
         if known is not None and head is not None:
             self.line = known.line
         else:
-            head = self._read_head(raw, first)
+            head = self._read_head(raw)
         self._rest = rest[end + 4 :]
         self._left = head.length or 0
         self._chunks = _Chunks() if head.length is None else None
         self.complete = head.length == 0
         return head
 
-    def _read_head(self, raw: bytes, first: int) -> Head:
-        """Parse a head; `first` is the end of its request line."""
+    def _read_head(self, raw: bytes) -> Head:
+        first = raw.find(b"\r\n")
         line = self.line = self.line or _read_first(raw[:first])
         if len(raw) + 2 > self._max_head:
             raise self._long_head()

@@ -13,7 +13,6 @@ LONGEST_HEADER = 4000
 _CONTROLS = re.compile(rb"[\x00-\x1f\x7f]")
 _STATUS = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}
 _BODILESS = frozenset({204, 304})
-_line = "%s: %s\r\n".__mod__
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -38,7 +37,12 @@ class BodyFraming(msgspec.Struct, frozen=True):
         return self.frame(piece) + b"0\r\n\r\n" if self.chunked else piece
 
 
-NO_BODY_YET = BodyFraming(chunked=False, keeps=False)
+_FRAMINGS = {
+    (chunked, keeps): BodyFraming(chunked, keeps)
+    for chunked in (False, True)
+    for keeps in (False, True)
+}
+NO_BODY_YET = _FRAMINGS[False, False]
 """The framing before a response begins."""
 
 
@@ -46,7 +50,7 @@ def framing(method: str, status: int, *, sized: bool, modern: bool, keeps: bool)
     """Return the framing of a response to a request of HTTP/1.1 (`modern`) or HTTP/1.0."""
     if method == "HEAD" or status in _BODILESS:
         return BodyFraming(chunked=False, keeps=keeps, bodiless=True)
-    return BodyFraming(chunked=modern and not sized, keeps=keeps and (sized or modern))
+    return _FRAMINGS[modern and not sized, keeps and (sized or modern)]
 
 
 def encode_head(
@@ -57,7 +61,7 @@ def encode_head(
 ) -> bytes:
     """Return the status line and header fields; `defaults` are those of every response, such as the date."""
     first = _STATUS.get(status) or b"HTTP/1.1 %d \r\n" % status
-    shown = "".join(map(_line, headers.items()))
+    shown = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     plain = shown.replace("\r\n", "")
     if (
         len(shown) <= LONGEST_HEADER

@@ -22,7 +22,7 @@ from toolbridge.core.messages import HealingReport, Loss, Message
 from toolbridge.core.redaction import Redactor, is_secret_name
 from toolbridge.core.usage import Usage
 from toolbridge.store.ledger import INTERRUPTED, LedgerRow
-from toolbridge.store.log_output import LogOutput, standard_error
+from toolbridge.store.log_output import MOST_LATER, LogOutput, standard_error
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _LONGEST = 500
@@ -43,6 +43,9 @@ _UPSTREAM_ID = "upstream.request.id"
 _LISTS = frozenset({"tried", "dropped", "healed", "routes.tried"})
 """The fields that are lists of texts which a client or a provider may choose."""
 _is_text = str.__instancecheck__
+_encode_lines = msgspec.json.Encoder().encode_lines
+_MOST_TOGETHER = 32
+"""Lines of a turn that are written together."""
 _MOST_PLAIN = 1000
 """Fields and lines in memory that are written as they are: models, paths and clients repeat."""
 _NOTHING = Usage()
@@ -251,6 +254,18 @@ class RequestLog:
         """The fields that are written as they are."""
         self._plain_lines: set[tuple[tuple[str, ...], tuple[Json, ...]]] = set()
         """The names and texts of such lines, without those that are new for each request."""
+
+    def write_all(self, lines: list[dict[str, Json]], *, later: bool = False) -> None:
+        """Write lines; with `later` they may wait for the end of the turn of the event loop."""
+        for at in range(0, len(lines), _MOST_TOGETHER):
+            some = lines[at : at + _MOST_TOGETHER]
+            if self._style == "json" and self._out is not None and all(map(self._is_plain, some)):
+                data = _encode_lines(some)
+                if len(data) <= MOST_LATER:  # the output drops what is longer than its buffer
+                    self._out.write_bytes(data, later=later)
+                    continue
+            for line in some:
+                self.write(line, later=later)
 
     def write(self, line: dict[str, Json], *, later: bool = False) -> None:
         """Write a line; with `later` it may wait for the end of the turn of the event loop."""

@@ -19,7 +19,7 @@ from typing import TextIO
 
 MOST_WAITING = 256 * 1024
 """Bytes that may wait in the buffer."""
-_MOST_LATER = 64 * 1024
+MOST_LATER = 64 * 1024
 """Bytes that wait for the end of a turn."""
 _PIECE = 512
 """Bytes that a ready descriptor accepts without blocking; POSIX guarantees 512 for every pipe."""
@@ -46,7 +46,7 @@ class LogOutput:
     def write_bytes(self, data: bytes, *, later: bool = False) -> None:
         """Like `write`, for lines in UTF-8; with `later` they wait for the next ones or for `flush`."""
         with self._lock:
-            if later and len(self._waiting) + len(data) <= _MOST_LATER and self._fd is not None:
+            if later and len(self._waiting) + len(data) <= MOST_LATER and self._fd is not None:
                 self._waiting += data
                 return
             try:
@@ -70,7 +70,7 @@ class LogOutput:
         if self._dropped and not self._waiting:
             data = self._count() + data
         if len(self._waiting) + len(data) > MOST_WAITING:
-            self._dropped += 1
+            self._dropped += data.count(b"\n")
             return
         self._waiting += data
         self._empty()

@@ -71,6 +71,13 @@ _BROKEN = (TimeoutError, InvalidResponse, ConnectionClosed, OSError)
 class Incoming:
     """A response whose head has arrived. The keys in `secrets` are masked in its body and headers."""
 
+    _unwrapping: Stage[bytes, bytes] | None = None
+    _released = False
+    observer: ByteObserver | None = None
+    """Gets the bytes that `read` returns."""
+    proxy = ""
+    """The proxy through which the response came, for errors; empty for none."""
+
     def __init__(
         self,
         response: HttpResponse,
@@ -83,12 +90,6 @@ class Incoming:
         self._provider = provider
         self._idle = idle
         self._mask = KeyMask(secrets) if secrets else None
-        self._unwrapping: Stage[bytes, bytes] | None = None
-        self._released = False
-        self.observer: ByteObserver | None = None
-        """Gets the bytes that `read` returns."""
-        self.proxy = ""
-        """The proxy through which the response came, for errors; empty for none."""
 
     @property
     def headers(self) -> CIMultiDict[str] | CIMultiDictProxy[str]:
@@ -212,7 +213,7 @@ class Incoming:
     async def release(self) -> None:
         """Return the connection to the pool if the whole body has arrived, else close it."""
         self._released = True
-        if self.has_arrived:
+        if self._response.at_eof():
             self._response.release()
         else:
             self._response.close()

@@ -1,6 +1,6 @@
 """One HTTP/1.1 connection to a provider, and the response that it carries, parsed by httptools.
 
-The parser calls the response, the reader awaits it, and nothing else runs per piece. A reader that is
+The parser calls the connection, the reader awaits the response, and nothing else runs per piece. A reader that is
 slow pauses the socket. Errors are those of `wire_faults`, `TimeoutError` and `OSError`;
 `upstream.http` turns them into errors that name the provider.
 """
@@ -45,54 +45,34 @@ class WireResponse:
     inflating: BodyInflater | None = None
     done = False
     """Whether the whole response has arrived, or it has failed."""
-    _reusable = False
+    reusable = False
+    """Whether the connection can carry another request."""
 
     def __init__(self, connection: "ProviderConnection", idle: float, *, bodiless: bool) -> None:
         self._connection = connection
         self.idle = idle
         self._bodiless = bodiless
-        self._received: list[tuple[bytes, bytes]] = []
-        self.pieces: list[bytes] = []
+        self.pieces = connection.pieces
         """What has arrived of the body and waits for the reader."""
-        self.on_body = self.pieces.append
 
-    # ── called by the parser ─────────────────────────────────────────────────
+    # ── called by the connection ─────────────────────────────────────────────
 
-    def on_message_begin(self) -> None:
-        if self.done:  # bytes without a request: the connection cannot be trusted
-            self._reusable = False
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self.status:  # else a trailer
-            self._received.append((name, value))
-
-    def on_headers_complete(self) -> None:
-        if self.done:
-            return
-        status = self._connection.parser.get_status_code()
-        if status == 101:
-            raise InvalidResponse("it changed the protocol (status 101), which was not asked for")
-        # RFC 9110, 15.2: any number of informational responses may come first.
-        if 100 <= status < 200:
-            self._received = []
-            return
-        received = self._received
-        if sum(map(len, chain.from_iterable(received))) > MAX_HEAD:
-            raise InvalidResponse(f"its head has more than {MAX_HEAD} bytes")
-        decoded = [(k.decode("latin-1"), v.decode("utf-8", "surrogateescape")) for k, v in received]
-        self.headers = CIMultiDictProxy(CIMultiDict(decoded))
-        self.inflating = inflater_of(self.headers)
+    def begun(
+        self, status: int, headers: CIMultiDictProxy[str], inflating: BodyInflater | None
+    ) -> None:
+        """Take the head."""
+        self.headers = headers
+        self.inflating = inflating
         self.status = status
         if self._bodiless:
             self.done = True
 
-    def on_message_complete(self) -> None:
+    def ended(self, *, keeps: bool) -> None:
+        """Take note that the whole response has arrived, and whether the connection stays open."""
         if self.status and not self.done:
             self.done = True
             self._end_of_body = len(self.pieces)
-            self._reusable = self._connection.parser.should_keep_alive()
-
-    # ── called by the connection ─────────────────────────────────────────────
+            self.reusable = keeps
 
     def delivered(self) -> None:
         """Wake the reader after one delivery of the network has been parsed, or use its sink."""
@@ -235,9 +215,10 @@ class WireResponse:
 
     def release(self) -> None:
         """Return the connection to its pool, or close it if it cannot carry another request."""
-        if self._reusable and self.done and self._failure is None:
+        if self.reusable and self.done and self._failure is None:
             if self.paused:
                 self._resume()
+            self.pieces = []  # those of the connection are for its next response
             self._connection.free(self)
         else:
             self._connection.drop(self)
@@ -250,7 +231,6 @@ class ProviderConnection(asyncio.Protocol):
     """One connection. It carries one request at a time."""
 
     transport: asyncio.Transport
-    parser: httptools.HttpResponseParser
 
     def __init__(
         self,
@@ -270,6 +250,13 @@ class ProviderConnection(asyncio.Protocol):
         self._unused = 0
         """Bytes since the last piece of a body."""
         self._timer: asyncio.TimerHandle | None = None
+        self._received: list[tuple[bytes, bytes]] = []
+        self._known: tuple[list[tuple[bytes, bytes]], CIMultiDictProxy[str]] | None = None
+        """The head of the last response without compression: the next one may have the same."""
+        self.pieces: list[bytes] = []
+        """What has arrived of the body of the current response."""
+        self.on_body = self.pieces.append
+        self._parser = httptools.HttpResponseParser(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are not subclasses of asyncio's.
@@ -278,7 +265,7 @@ class ProviderConnection(asyncio.Protocol):
     def send(self, head: bytes, body: bytes, response: WireResponse) -> None:
         """Send a request whose response is `response`."""
         self._current = response
-        self.parser = httptools.HttpResponseParser(response)
+        self.pieces.clear()
         self._heard, self._unused = self.loop.time(), 0
         if self._timer is None:
             self._timer = self.loop.call_later(response.idle, self._check_silence)
@@ -295,10 +282,11 @@ class ProviderConnection(asyncio.Protocol):
             self.transport.abort()  # bytes without a request
             return
         self._heard = self.loop.time()
-        pieces = current.pieces
+        self._unused += len(data)
+        pieces = self.pieces
         before = len(pieces)
         try:
-            self.parser.feed_data(data)
+            self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             # httptools wraps an error of a callback.
             cause = error.__context__
@@ -308,12 +296,49 @@ class ProviderConnection(asyncio.Protocol):
         # httptools collects the name of a header or trailer for as long as it comes.
         if len(pieces) > before or current.done:
             self._unused = 0
-        else:
-            self._unused += len(data)
-            if self._unused > MAX_HEAD:
-                self._reject(current, f"its head or trailer has more than {MAX_HEAD} bytes")
-                return
+        elif self._unused > MAX_HEAD:
+            self._reject(current, f"its head or trailer has more than {MAX_HEAD} bytes")
+            return
         current.delivered()
+
+    # ── called by the parser ─────────────────────────────────────────────────
+
+    def on_message_begin(self) -> None:
+        current = self._current
+        if current is not None and current.done:  # bytes without a request: do not trust it
+            current.reusable = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        current = self._current
+        if current is not None and not current.status:  # else a trailer
+            self._received.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        current = self._current
+        received, self._received = self._received, []
+        if current is None or current.done:
+            return
+        status = self._parser.get_status_code()
+        if status == 101:
+            raise InvalidResponse("it changed the protocol (status 101), which was not asked for")
+        # RFC 9110, 15.2: any number of informational responses may come first.
+        if 100 <= status < 200:
+            return
+        if self._unused > MAX_HEAD and sum(map(len, chain.from_iterable(received))) > MAX_HEAD:
+            raise InvalidResponse(f"its head has more than {MAX_HEAD} bytes")
+        if self._known is not None and self._known[0] == received:
+            current.begun(status, self._known[1], None)
+            return
+        decoded = [(k.decode("latin-1"), v.decode("utf-8", "surrogateescape")) for k, v in received]
+        headers = CIMultiDictProxy(CIMultiDict(decoded))
+        inflating = inflater_of(headers)
+        if inflating is None:
+            self._known = received, headers
+        current.begun(status, headers, inflating)
+
+    def on_message_complete(self) -> None:
+        if self._current is not None:
+            self._current.ended(keeps=self._parser.should_keep_alive())
 
     def _reject(self, current: WireResponse, why: str) -> None:
         current.fail(InvalidResponse(why))
@@ -326,7 +351,7 @@ class ProviderConnection(asyncio.Protocol):
             self._timer.cancel()
         if self._current is not None:
             self._current.closed(error)
-        self.parser = _NO_PARSER  # it refers to the response, and that to this connection
+        self._parser = _NO_PARSER  # it refers to this connection
 
     def _check_silence(self) -> None:
         """End a response whose reader has waited too long. A busy connection keeps one timer."""
