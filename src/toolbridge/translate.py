@@ -322,7 +322,8 @@ def _without_foreign(
     """
     same_api = codec.name == request.origin
     traits = traits_of(request.turns)
-    turns, losses = request.turns, list[Loss]()
+    turns = request.turns
+    losses: list[Loss] = []
     if traits.files:
         files, provider = target.files, target.provider
         request, losses = own_files(request, codec.name, files=files, provider=provider)

@@ -55,25 +55,25 @@ class _Block(GrowingText):
     """A high surrogate whose low surrogate has not arrived yet."""
 
 
-class Draft:
+class Draft(msgspec.Struct, eq=False):
     """The events of one answer, while it is decoded.
 
     The caller names blocks by its own keys. Without a key, text and thinking share one: writing
     text ends the open thinking block and the reverse, as in APIs that only append.
     """
 
-    _usage = _NO_USAGE
-    _next = 0
-    _calls = False
-    started = False
-    ended = False
-
-    def __init__(self, ids: Ids | None = None) -> None:
-        self._ids = ids or Ids()
-        self._texts: list[GrowingText] = []
-        self._open: dict[Hashable, _Block] = {}
-        self._called: set[str] = set()
-        self._lost: set[str] = set()
+    _ids: Ids = msgspec.field(default_factory=Ids)
+    _texts: list[GrowingText] = []
+    _open: dict[Hashable, _Block] = {}
+    _called: dict[str, None] = {}
+    """The ids of the calls."""
+    _lost: dict[str, None] = {}
+    """What was reported as lost."""
+    _usage: Usage = _NO_USAGE
+    _next: int = 0
+    _calls: bool = False
+    started: bool = False
+    ended: bool = False
 
     @property
     def texts(self) -> list[str]:
@@ -195,7 +195,7 @@ class Draft:
         events = self.end(FLOW) + self.end(key)
         while not id or id in self._called:
             id = self._ids.call()
-        self._called.add(id)
+        self._called[id] = None
         self._calls = True
         return events + self._begin("call", key, id, name or NAMELESS)
 
@@ -266,7 +266,7 @@ class Draft:
         """Report content that events cannot represent, once for each `what`."""
         if self.ended or what in self._lost:
             return []
-        self._lost.add(what)
+        self._lost[what] = None
         return [*self.start(), ev.Lost(Loss(what, why, minor))]
 
     def finish(

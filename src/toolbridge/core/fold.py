@@ -50,7 +50,7 @@ class _OpenBlock(GrowingText):
         return Call(self.id, self.name, raw=written)
 
 
-class Fold:
+class Fold(msgspec.Struct, eq=False):
     """The message that the events so far describe.
 
     Feeding an event is cheap; reading `message` takes as long as the message is. The end of a
@@ -62,9 +62,7 @@ class Fold:
     """What the events before those that wait describe."""
     _message: Message | None = None
     """The message of an answer that has ended; that of a running one would keep its text twice."""
-
-    def __init__(self) -> None:
-        self._waiting: list[ev.Event] = []
+    _waiting: list[ev.Event] = []
 
     def feed(self, event: ev.Event) -> None:
         self._message = None

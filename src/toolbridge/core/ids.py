@@ -6,27 +6,28 @@ each request from the operating system; a test passes a fixed seed and gets the 
 
 from hashlib import blake2b
 
+import msgspec
+
 _OWN_DIGITS = 10
 """Digits of the id of a request that differ from those of its neighbours."""
 _NEIGHBOURS = 256
 """About as many ids of requests have the same first digits."""
 
 
-class Ids:
+class Ids(msgspec.Struct, eq=False, gc=False):
     """A sequence of ids that depends only on the seed."""
 
-    _drawn = 0
-    _beginning = ""
-    _requests = 0
-    _digits = ""
+    seed: bytes | str = b""
+    _drawn: int = 0
+    _beginning: str = ""
+    _requests: int = 0
+    _digits: str = ""
     """Digits for the next requests."""
-
-    def __init__(self, seed: bytes | str = b"") -> None:
-        self._seed = seed.encode() if isinstance(seed, str) else seed
 
     def draw(self, digits: int) -> str:
         self._drawn += 1
-        key = self._seed + self._drawn.to_bytes(8, "big")
+        seed = self.seed.encode() if isinstance(self.seed, str) else self.seed
+        key = seed + self._drawn.to_bytes(8, "big")
         return blake2b(key, digest_size=(digits + 1) // 2).hexdigest()[:digits]
 
     def skip(self) -> None:
@@ -52,7 +53,7 @@ class Ids:
         return f"req_{self._beginning}{digits[:_OWN_DIGITS]}"
 
 
-class CallIds(Ids):
+class CallIds(Ids, eq=False, gc=False):
     """The ids of the calls of an answer; its message gets an id later (`policy.answer_stages`)."""
 
     def message(self) -> str:

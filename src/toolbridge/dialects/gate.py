@@ -4,6 +4,8 @@ A server without a reasoning parser returns the model's reasoning in the text. S
 would slow down every answer; reasoning is at the beginning, so only the first characters are checked.
 """
 
+import msgspec
+
 from toolbridge.core import events as ev
 from toolbridge.core.ids import Ids
 from toolbridge.dialects.stage import DialectStage, Rescue
@@ -15,19 +17,18 @@ _BEFORE = frozenset(
 """Events that may come before the first text."""
 
 
-class ThoughtGate:
+class ThoughtGate(msgspec.Struct, eq=False):
     """A stage that passes events through, or sends them to the `think_tags` dialect."""
 
-    def __init__(self, ids: Ids | None = None) -> None:
-        self._ids = ids
-        self._held: list[ev.Event] = []
-        self._begun = ""
-        self._decided = False
-        self.open = False
-        """Whether the answer has no reasoning at its beginning: all events pass unchanged."""
-        self._stage: DialectStage | None = None
-        self.rescue: Rescue | None = None
-        """As in `DialectStage`."""
+    _ids: Ids | None = None
+    _held: list[ev.Event] = []
+    _begun: str = ""
+    _decided: bool = False
+    open: bool = False
+    """Whether the answer has no reasoning at its beginning: all events pass unchanged."""
+    _stage: DialectStage | None = None
+    rescue: Rescue | None = None
+    """As in `DialectStage`."""
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         if self._decided:

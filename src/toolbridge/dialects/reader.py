@@ -64,7 +64,7 @@ class TextReader:
         thoughts: bool | None = True,
         ids: Ids | None = None,
     ) -> None:
-        self._draft = Draft(ids)
+        self._draft = Draft(ids or Ids())
         known = None if tools is None else as_tools(tools)
         self._writer = EventWriter(self._draft, _toolbox(known), thoughts=thoughts)
         self._bytes = codecs.getincrementaldecoder("utf-8")("replace")

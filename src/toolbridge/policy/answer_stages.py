@@ -16,14 +16,18 @@ from toolbridge.healing import Healer
 from toolbridge.policy.stops import StopScanner
 
 
-class AnswerStages:
+class AnswerStages(msgspec.Struct, eq=False):
     """The stages of one answer between decoder and encoder."""
 
+    stages: Sequence[Stage[ev.Event, ev.Event]]
+    stops: Sequence[str]
+    id: str = ""
+    """The id of the answer. Claude Code merges turns with the same id, and servers repeat ids."""
     seen: SeenIds | None = None
     """Set where client and provider have the same API: an id that is new is kept."""
     gate: ThoughtGate | None = None
     """The only stage, where that is a `ThoughtGate`: once open, it passes everything."""
-    done = False
+    done: bool = False
     """Whether the answer has ended at a stop sequence, so that the upstream need not be read."""
     on_finish: Callable[[ev.Finished, bool], None] | None = None
     """Called with the end of a complete answer, and whether a call in it stayed invalid."""
@@ -32,16 +36,13 @@ class AnswerStages:
     _chain: StageChain[ev.Event] | None = None
     """The stages, where they are more than a gate."""
 
-    def __init__(
-        self, stages: Sequence[Stage[ev.Event, ev.Event]], stops: Sequence[str], *, id: str = ""
-    ) -> None:
-        self._id = id
-        """The id of the answer. Claude Code merges turns with the same id, and servers repeat ids."""
+    def __post_init__(self) -> None:
+        stages = self.stages
         last = stages[-1] if stages else None
         if isinstance(last, Healer):
             self._healer = last
-        if stops:
-            self._scanner = StopScanner(stops)
+        if self.stops:
+            self._scanner = StopScanner(self.stops)
             stages = [*stages, self._scanner]
         elif isinstance(last, ThoughtGate) and len(stages) == 1:
             self.gate = last
@@ -74,11 +75,11 @@ class AnswerStages:
 
     def _identified(self, first: ev.Started, rest: list[ev.Event]) -> list[ev.Event]:
         """Return the first events of the answer with its own id."""
-        if not self._id:
+        if not self.id:
             return [first, *rest]
         if self.seen is not None and first.id and self.seen.is_new(first.id):
-            self._id = first.id
-        return [msgspec.structs.replace(first, id=self._id), *rest]
+            self.id = first.id
+        return [msgspec.structs.replace(first, id=self.id), *rest]
 
 
 def _with_usage(events: list[ev.Event], given: list[ev.Event]) -> list[ev.Event]:

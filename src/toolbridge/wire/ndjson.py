@@ -2,24 +2,25 @@
 
 from itertools import repeat, takewhile
 
+import msgspec
+
 from toolbridge.core.errors import BrokenWire
 
 MAX_LINE = 8 * 1024 * 1024
 _BLANKS = b" \t\r"
 
 
-class LineReader:
+class LineReader(msgspec.Struct, eq=False):
     """A stage that takes bytes and returns lines without their line ends.
 
     Empty lines are skipped, and the last line needs no line end. Only LF ends a line (NDJSON,
     section 3.1): RFC 8259 allows U+2028 and U+2029 unescaped inside a string.
     """
 
-    def __init__(self, *, max_line: int = MAX_LINE) -> None:
-        self._max_line = max_line
-        self._held: list[bytes] = []
-        self._size = 0
-        self._broken: BrokenWire | None = None
+    max_line: int = MAX_LINE
+    _held: list[bytes] = []
+    _size: int = 0
+    _broken: BrokenWire | None = None
 
     def feed(self, piece: bytes, /) -> list[bytes]:
         if self._broken:
@@ -35,8 +36,8 @@ class LineReader:
                 self._hold(whole[0])
                 whole[0] = self._take()
             fitting = whole
-            if max(map(len, whole)) > self._max_line:
-                fitting = [*takewhile(lambda line: len(line) <= self._max_line, whole)]
+            if max(map(len, whole)) > self.max_line:
+                fitting = [*takewhile(lambda line: len(line) <= self.max_line, whole)]
             lines += filter(None, map(bytes.strip, fitting, repeat(_BLANKS)))
             if fitting is not whole:
                 raise self._too_long()
@@ -59,7 +60,7 @@ class LineReader:
         if (
             piece.find(b"\n") == end
             and not (self._held or self._broken)
-            and 0 < end <= self._max_line
+            and 0 < end <= self.max_line
             and piece[:1] == b"{"
             and piece[end - 1 : end] == b"}"
         ):
@@ -75,12 +76,12 @@ class LineReader:
     def _hold(self, part: bytes) -> None:
         self._held.append(part)
         self._size += len(part)
-        if self._size > self._max_line:
+        if self._size > self.max_line:
             self._broken = self._too_long()
             raise self._broken
 
     def _too_long(self) -> BrokenWire:
-        return BrokenWire(f"the provider sent a line of more than {self._max_line} bytes")
+        return BrokenWire(f"the provider sent a line of more than {self.max_line} bytes")
 
     def _take(self) -> bytes:
         last = b"".join(self._held)

@@ -22,22 +22,21 @@ class WholeBody(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class ReplyReader:
+class ReplyReader(msgspec.Struct, eq=False):
     """Bytes in; SSE events, or one whole body at the end, out.
 
     With `arrays`, each element of a reply that is one JSON array comes out as an event: Gemini
     streams like that without `alt=sse`.
     """
 
-    def __init__(self, *, arrays: bool = False) -> None:
-        self._arrays = arrays
-        self._begun = False
-        self.sse = SseReader()
-        """Reads the events, if the reply is a stream of them."""
-        self._array: ArrayReader | None = None
-        self._body: list[bytes] | None = None
-        """The pieces of a reply that is one JSON object."""
-        self._size = 0
+    arrays: bool = False
+    sse: SseReader = msgspec.field(default_factory=SseReader)
+    """Reads the events, if the reply is a stream of them."""
+    _begun: bool = False
+    _array: ArrayReader | None = None
+    _body: list[bytes] | None = None
+    """The pieces of a reply that is one JSON object."""
+    _size: int = 0
 
     def feed(self, piece: bytes, /) -> list[SseEvent | WholeBody]:
         """Return the events that `piece` completes; raise `BrokenWire` if one or all is too long."""
@@ -69,5 +68,5 @@ class ReplyReader:
         self._begun = True
         if piece.startswith(b"{"):
             self._body = []
-        elif self._arrays and piece.startswith(b"["):
+        elif self.arrays and piece.startswith(b"["):
             self._array = ArrayReader()

@@ -27,21 +27,20 @@ class SseEvent(msgspec.Struct, frozen=True):
     leave out the last empty line need it."""
 
 
-class SseReader:
+class SseReader(msgspec.Struct, eq=False):
     """A stage that takes bytes and returns events."""
 
-    def __init__(self, *, max_event: int = MAX_EVENT) -> None:
-        self._max_event = max_event
-        self._line: list[bytes] = []
-        """The pieces of a line that has not ended."""
-        self._line_size = 0
-        self._broken: BrokenWire | None = None
-        self._after_cr = False
-        self._first = True
-        self._data: list[bytes] = []
-        self._size = 0
-        self._event = ""
-        self._id = ""
+    max_event: int = MAX_EVENT
+    _line: list[bytes] = []
+    """The pieces of a line that has not ended."""
+    _line_size: int = 0
+    _broken: BrokenWire | None = None
+    _after_cr: bool = False
+    _first: bool = True
+    _data: list[bytes] = []
+    _size: int = 0
+    _event: str = ""
+    _id: str = ""
 
     def feed(self, piece: bytes, /) -> list[SseEvent]:
         if self._broken:
@@ -81,7 +80,7 @@ class SseReader:
             and piece[:6] == b"data: "
             and not (self._first or self._line or self._size or self._event or self._id)
             and not (self._after_cr or self._broken)
-            and end < self._max_event
+            and end < self.max_event
             and b"\r" not in piece
         ):
             return piece[6:end]
@@ -108,13 +107,13 @@ class SseReader:
             if (
                 fields
                 and all(map(bytes.startswith, fields, repeat(_DATA)))
-                and max(map(len, fields)) <= self._max_event
+                and max(map(len, fields)) <= self.max_event
             ):
                 events += map(SseEvent, map(bytes.removeprefix, fields, repeat(_DATA)))
                 lines = lines[whole:]
         for line in lines:
             if line.startswith(b"data: ") and not self._first:  # nearly every line
-                if self._size + len(line) > self._max_event:
+                if self._size + len(line) > self.max_event:
                     raise self._too_long()
                 self._data.append(line[6:])
                 self._size += len(line) - 5
@@ -129,7 +128,7 @@ class SseReader:
         """Keep a piece of a line that has not ended."""
         self._line.append(piece)
         self._line_size += len(piece)
-        if self._size + self._line_size > self._max_event:
+        if self._size + self._line_size > self.max_event:
             raise self._too_long()
 
     def _whole_line(self) -> bytes:
@@ -140,7 +139,7 @@ class SseReader:
 
     def _take(self, line: bytes) -> None:
         """Read a line with a field."""
-        if self._size + len(line) > self._max_event:
+        if self._size + len(line) > self.max_event:
             raise self._too_long()
         if self._first:
             self._first = False
@@ -157,7 +156,7 @@ class SseReader:
         # A line that begins with a colon is a comment; other fields are ignored.
 
     def _too_long(self) -> BrokenWire:
-        return BrokenWire(f"the provider sent an event of more than {self._max_event} bytes")
+        return BrokenWire(f"the provider sent an event of more than {self.max_event} bytes")
 
 
 def write_event(data: bytes, event: bytes = b"") -> bytes:

@@ -47,7 +47,7 @@ def decode_request(
     _check(asked, model=model, counting=counting)
     settings = _decode_settings(asked)
     messages = asked.messages or []
-    turns = TurnDecoder(known.turns, len(known.json))
+    turns = TurnDecoder([*known.turns], len(known.json))
     if len(messages) < LONG and not known.turns:
         for number, message in enumerate(messages):
             turns.add(number, message)

@@ -75,13 +75,12 @@ def _decode_system_block(raw: msgspec.Raw, where: str) -> Text:
     return sourced(text, Origin(ORIGIN, where, raw, names))
 
 
-class TurnDecoder:
+class TurnDecoder(msgspec.Struct, eq=False):
     """The messages so far, as turns: one turn for each message."""
 
-    def __init__(self, known: tuple[Turn, ...] = (), size: int = 0) -> None:
-        """`known` are the turns of messages that are not decoded again, `size` their bytes."""
-        self.turns: list[Turn] = [*known]
-        self._size = size
+    turns: list[Turn]
+    size: int = 0
+    """The bytes of the messages."""
 
     def add(self, number: int, raw: msgspec.Raw) -> None:
         """Read the next message; `number` is its index."""
@@ -93,7 +92,7 @@ class TurnDecoder:
             some = messages[begin : begin + _AT_ONCE]
             first = len(self.turns)
             keys = [*map(_key, enumerate(some, first))]
-            self._size += sum(map(len, keys))
+            self.size += sum(map(len, keys))
             found = _memo.get_all(keys)
             missing = enumerate(found) if None in found else ()
             for index in [index for index, turn in missing if turn is None]:
@@ -104,7 +103,7 @@ class TurnDecoder:
                     yield
             self.turns += filter(None, found)
             yield
-        mark_repeated(self.turns, self._size)
+        mark_repeated(self.turns, self.size)
 
 
 def _decode_message(number: int, raw: msgspec.Raw) -> Turn:

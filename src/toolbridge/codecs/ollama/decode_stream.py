@@ -40,6 +40,8 @@ _CALL = "call"
 class StreamDecoder:
     """Decodes the bytes of `/api/chat` or `/api/generate` into events."""
 
+    __slots__ = ("_draft", "_in_text", "_lines")
+
     def __init__(self, ids: Ids) -> None:
         self._lines = LineReader()
         self._draft = Draft(ids)

@@ -4,6 +4,8 @@ Cache marks are not sent and not reported: the server keeps the prefix of a prom
 Tools and messages of one conversation are therefore always written in the same form and order.
 """
 
+import msgspec
+
 from toolbridge.codecs.ollama import shapes
 from toolbridge.codecs.ollama.encode_turns import TurnEncoder
 from toolbridge.codecs.ollama.generate import PATH, completes, encode_generate
@@ -32,15 +34,15 @@ _FREE_CHOICE = ToolChoice()
 @stepwise
 def encode_request(request: Request, target: Target) -> Steps[Outgoing]:
     """Return the body for `target` and what Ollama's API cannot express."""
-    return _RequestEncoder(request, target).encode()
+    quirks = read_quirks(target.quirks) if target.quirks else _NO_QUIRKS
+    return _RequestEncoder(request, target, quirks).encode()
 
 
-class _RequestEncoder:
-    def __init__(self, request: Request, target: Target) -> None:
-        self._request = request
-        self._target = target
-        self._quirks = read_quirks(target.quirks) if target.quirks else _NO_QUIRKS
-        self._losses: list[Loss] = []
+class _RequestEncoder(msgspec.Struct, eq=False):
+    _request: Request
+    _target: Target
+    _quirks: Quirks
+    _losses: list[Loss] = []
 
     def encode(self) -> Steps[Outgoing]:
         request = self._request
@@ -73,7 +75,7 @@ class _RequestEncoder:
 
     def _messages(self) -> Steps[list[Json]]:
         request, target = self._request, self._target
-        encoder = TurnEncoder(request, target, self._losses)
+        encoder = TurnEncoder(request.tools, target, target.model or request.model, self._losses)
         context = (encoder.model, target.capabilities, identity_of(request.tools))
         messages = yield from _encoded.encode(request.turns, context, encoder)
         choice = self._request.tool_choice

@@ -4,6 +4,7 @@ Ollama, docs/api: the content of a message is a string, images stand beside it a
 result is a message of its own.
 """
 
+import msgspec
 from typing_extensions import TypeIs
 
 from toolbridge.codecs.ollama import shapes
@@ -20,10 +21,10 @@ from toolbridge.core.messages import (
     Loss,
     Part,
     Reference,
-    Request,
     Result,
     Text,
     Thinking,
+    Tool,
     Turn,
 )
 from toolbridge.core.parts_text import available_text, document_text, foreign_text
@@ -33,16 +34,15 @@ from toolbridge.core.shared_fields import foreign_why
 from toolbridge.core.source import own_words
 
 
-class TurnEncoder:
+class TurnEncoder(msgspec.Struct, eq=False):
     """Writes the messages of one request and reports what a message cannot hold."""
 
-    def __init__(self, request: Request, target: Target, losses: list[Loss]) -> None:
-        self._tools = request.tools
-        self._target = target
-        self.model = target.model or request.model
-        self.losses = losses
-        self.calls: dict[str, str] = {}
-        """The names of the tools by the ids of the calls so far: results are sent with both."""
+    _tools: tuple[Tool, ...]
+    _target: Target
+    model: str
+    losses: list[Loss]
+    calls: dict[str, str] = {}
+    """The names of the tools by the ids of the calls so far: results are sent with both."""
 
     def _lose(self, what: str, why: str) -> None:
         self.losses.append(Loss(what, why))

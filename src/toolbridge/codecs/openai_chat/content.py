@@ -23,7 +23,6 @@ from toolbridge.core.messages import (
     Origin,
     Part,
     Reference,
-    Request,
     ResultPart,
     Text,
     Tool,
@@ -124,21 +123,21 @@ def _decode_cache(part: shapes.ContentPart) -> Cache:
 
 
 @once_per_list
-def _by_name(tools: tuple[Tool, ...]) -> dict[str, Tool]:
+def tools_by_name(tools: tuple[Tool, ...]) -> dict[str, Tool]:
+    """Return the tools of a request by their names."""
     return {tool.name: tool for tool in tools}
 
 
-class PartEncoder:
+class PartEncoder(msgspec.Struct, eq=False):
     """Writes the parts of one request and collects the losses."""
 
-    def __init__(self, request: Request, target: Target, quirks: Quirks) -> None:
-        self._request = request
-        self._tools = _by_name(request.tools) if request.tools else {}
-        self.own = request.origin == ORIGIN
-        """Whether the client has this API, so that its own JSON is written again."""
-        self._target = target
-        self._quirks = quirks
-        self.losses: list[Loss] = []
+    _origin: str
+    _tools: dict[str, Tool]
+    _target: Target
+    _quirks: Quirks
+    own: bool
+    """Whether the client has this API, so that its own JSON is written again."""
+    losses: list[Loss] = []
 
     def lose(self, what: str, why: str) -> None:
         self.losses.append(Loss(what, why))
@@ -222,7 +221,7 @@ class PartEncoder:
         file: JsonObject = {"filename": document.title or _FILE_NAME}
         if document.data:
             file["file_data"] = f"data:{document.media_type};base64,{document.data}"
-        elif document.file_id and self._request.origin in {ORIGIN, "openai_responses"}:
+        elif document.file_id and self._origin in {ORIGIN, "openai_responses"}:
             # OpenAI, files: ids of uploaded files are valid in both of its APIs.
             file = {"file_id": document.file_id}
         else:

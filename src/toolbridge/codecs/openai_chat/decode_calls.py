@@ -11,6 +11,8 @@ import json
 import re
 from itertools import takewhile
 
+import msgspec
+
 from toolbridge.codecs.openai_chat.shapes import ORIGIN, ToolCall
 from toolbridge.core.draft import Draft
 from toolbridge.core.events import Event
@@ -72,20 +74,19 @@ class _Slot:
         self.opaque: Opaque | None = None
 
 
-class CallDecoder:
+class CallDecoder(msgspec.Struct, eq=False):
     """Assigns pieces to calls and writes the calls into a draft."""
 
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
-        self._by_index: dict[int, _Slot] = {}
-        self._by_id: dict[str, _Slot] = {}
-        self._last: _Slot | None = None
-        self._waiting: dict[_Slot, None] = {}
-        """Calls that have not begun: the name is missing, or may still continue."""
-        self._running: dict[_Slot, None] = {}
-        """Calls that have begun and not ended."""
-        self._ripe: dict[_Slot, None] = {}
-        """Running calls whose arguments are complete."""
+    _draft: Draft
+    _by_index: dict[int, _Slot] = {}
+    _by_id: dict[str, _Slot] = {}
+    _last: _Slot | None = None
+    _waiting: dict[_Slot, None] = {}
+    """Calls that have not begun: the name is missing, or may still continue."""
+    _running: dict[_Slot, None] = {}
+    """Calls that have begun and not ended."""
+    _ripe: dict[_Slot, None] = {}
+    """Running calls whose arguments are complete."""
 
     def feed(self, piece: ToolCall) -> list[Event]:
         """Return the events of one element of `tool_calls`."""

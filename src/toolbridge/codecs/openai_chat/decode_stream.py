@@ -44,8 +44,11 @@ _FIELDS = {
 class StreamDecoder:
     """Bytes of a stream or of a whole body in, events out."""
 
+    __slots__ = ("_answer", "_reply")
+
     def __init__(self, ids: Ids) -> None:
-        self._answer = _Answer(ids)
+        draft = Draft(ids)
+        self._answer = _Answer(ids, draft, CallDecoder(draft))
         self._reply = ReplyReader()
 
     def feed(self, piece: bytes, /) -> list[Event]:
@@ -76,28 +79,27 @@ class StreamDecoder:
         return self._answer.read_records(records) + self._answer.close()
 
 
-class _Answer:
+class _Answer(msgspec.Struct, eq=False):
     """One choice of a reply, and the other choices inside it."""
 
-    def __init__(self, ids: Ids) -> None:
-        self._ids = ids
-        self.draft = Draft(ids)
-        self._calls = CallDecoder(self.draft)
-        self._others: dict[int, _Answer] = {}
-        """The choices with `index` 1 and above."""
-        self._claimed: StopReason | None = None
-        """The stop reason for the provider's `finish_reason`."""
-        self._broken = ""
-        """A `finish_reason` that means that the answer is incomplete."""
-        self._stop_sequence = ""
-        self._refused = False
-        self._audio: list[shapes.AudioPiece] = []
-        self._spoken = False
-        """True if the text is the transcript of the audio."""
-        self._streamed: set[str] = set()
-        """The kinds of block that arrived in deltas."""
-        self.in_text = False
-        """True after a delta of text: the next one mostly has text as well, and nothing else."""
+    _ids: Ids
+    draft: Draft
+    _calls: CallDecoder
+    _others: dict[int, "_Answer"] = {}
+    """The choices with `index` 1 and above."""
+    _claimed: StopReason | None = None
+    """The stop reason for the provider's `finish_reason`."""
+    _broken: str = ""
+    """A `finish_reason` that means that the answer is incomplete."""
+    _stop_sequence: str = ""
+    _refused: bool = False
+    _audio: list[shapes.AudioPiece] = []
+    _spoken: bool = False
+    """True if the text is the transcript of the audio."""
+    _streamed: set[str] = set()
+    """The kinds of block that arrived in deltas."""
+    in_text: bool = False
+    """True after a delta of text: the next one mostly has text as well, and nothing else."""
 
     @property
     def ended(self) -> bool:
@@ -209,7 +211,8 @@ class _Answer:
         """Read a choice with an `index` above 0, which has a draft of its own."""
         if not 0 < number < MAX_ANSWERS:
             return self.draft.lose("answer.choices", f"the index {number} of a choice is invalid")
-        other = self._others.setdefault(number, _Answer(self._ids))
+        draft = Draft(self._ids)
+        other = self._others.setdefault(number, _Answer(self._ids, draft, CallDecoder(draft)))
         alone = msgspec.structs.replace(choice, index=0)
         return self.draft.alternative(
             number, other.read(shapes.Chunk(chunk.id, chunk.model, [alone]))

@@ -6,7 +6,10 @@ Cache marks are left out without a loss: providers without marks cache prefixes 
 
 from hashlib import blake2b
 
+import msgspec
+
 from toolbridge.codecs.openai_chat.completions import completes, encode_completion_request
+from toolbridge.codecs.openai_chat.content import tools_by_name
 from toolbridge.codecs.openai_chat.encode_turns import TurnEncoder
 from toolbridge.codecs.openai_chat.output import encode_output
 from toolbridge.codecs.openai_chat.quirks import Quirks, read_quirks
@@ -45,18 +48,22 @@ _NO_THINKING = Think()
 @stepwise
 def encode_request(request: Request, target: Target) -> Steps[Outgoing]:
     """Return the path, the body and the losses of a request."""
-    return _RequestEncoder(request, target).encode()
+    quirks = read_quirks(target.quirks) if target.quirks else _NO_QUIRKS
+    tools = tools_by_name(request.tools) if request.tools else {}
+    turns = TurnEncoder(request.origin, tools, target, quirks, request.origin == ORIGIN)
+    model = target.model or request.model
+    encoder = _RequestEncoder(request, target, quirks, turns, turns.losses, model, {"model": model})
+    return encoder.encode()
 
 
-class _RequestEncoder:
-    def __init__(self, request: Request, target: Target) -> None:
-        self._request = request
-        self._target = target
-        self._quirks = read_quirks(target.quirks) if target.quirks else _NO_QUIRKS
-        self._turns = TurnEncoder(request, target, self._quirks)
-        self._losses: list[Loss] = self._turns.losses
-        self._model = target.model or request.model
-        self._body: JsonObject = {"model": self._model}
+class _RequestEncoder(msgspec.Struct, eq=False):
+    _request: Request
+    _target: Target
+    _quirks: Quirks
+    _turns: TurnEncoder
+    _losses: list[Loss]
+    _model: str
+    _body: JsonObject
 
     def encode(self) -> Steps[Outgoing]:
         request, quirks, body = self._request, self._quirks, self._body

@@ -8,14 +8,13 @@ the assistant message; `content` has the rest.
 import re
 from hashlib import blake2b
 
+import msgspec
 from typing_extensions import TypeIs
 
 from toolbridge.codecs.openai_chat.content import ContentBuilder, PartEncoder, simplified
-from toolbridge.codecs.openai_chat.quirks import Quirks
 from toolbridge.codecs.openai_chat.shapes import MESSAGE, ORIGIN
 from toolbridge.codecs.openai_chat.thinking import encode_details, encode_seals
 from toolbridge.codecs.openai_chat.tools import is_custom
-from toolbridge.core.codec import Target
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import (
     Call,
@@ -23,7 +22,6 @@ from toolbridge.core.messages import (
     Image,
     Opaque,
     Part,
-    Request,
     Result,
     Text,
     Thinking,
@@ -37,13 +35,11 @@ _NO_CALL = (0, "")
 _REMINDER = ("<system-reminder>\n", "\n</system-reminder>")
 
 
-class TurnEncoder(PartEncoder):
+class TurnEncoder(PartEncoder, eq=False):
     """Writes the messages of one request and collects the losses."""
 
-    def __init__(self, request: Request, target: Target, quirks: Quirks) -> None:
-        super().__init__(request, target, quirks)
-        self.calls: dict[str, tuple[int, str]] = {}
-        """The position in the history and the name of every call so far, by its id."""
+    calls: dict[str, tuple[int, str]] = msgspec.field(default_factory=dict)
+    """The position in the history and the name of every call so far, by its id."""
 
     def system(self, texts: tuple[Text, ...]) -> list[Json]:
         """Return the system messages in front of the conversation."""
@@ -216,7 +212,7 @@ class TurnEncoder(PartEncoder):
 
     def _call(self, call: Call) -> JsonObject:
         tool = self._tools.get(call.name)
-        if is_custom(tool, self._request.origin, self._quirks):
+        if is_custom(tool, self._origin, self._quirks):
             input = call.raw or call.arguments.get("input", "")
             text = input if isinstance(input, str) else dumps(input)
             custom: JsonObject = {"name": call.name, "input": text}

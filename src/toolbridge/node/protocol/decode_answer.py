@@ -87,7 +87,7 @@ class AnswerDecoder:
     def __init__(self, decryptor: Decryptor, sent: SentPrompt, ids: Ids | None = None) -> None:
         self._decryptor = decryptor
         self._sent = sent
-        self._draft = Draft(ids)
+        self._draft = Draft(ids or Ids())
         # Nodes before 8.23 split code points between chunks.
         self._utf8 = getincrementaldecoder("utf-8")("replace")
         self._scissors = Scissors(sent.stops)
