@@ -376,22 +376,35 @@ def answer_stages(
     accept.
     """
     context = RescueContext(ready.tools, request.tool_choice, dialect, model)
-
-    def stages_of(choice: int) -> _Stages:
-        ids = Ids(seed + b"text" + (b"%d" % choice if choice else b""))
-        stages: _Stages = []
-        if (reader := _reader_stage(ready, context, ids)) is not None:
-            stages.append(reader)
-        if ready.names:
-            stages.append(Renamer(ready.names))
-        if request.tools:
-            stages.append(Healer(request.tools, level=heal))
-        return stages
-
     if request.sampling.n is None:
-        return AnswerStages(stages_of(0), ready.stops, id=answer_id(seed))
-    every = EveryChoice(lambda choice: StageChain(stages_of(choice)))
-    return AnswerStages([every], ready.stops, id=answer_id(seed))
+        stages = _stages_of(request, ready, context, heal, seed + b"text")
+    else:
+        stages = [_every_choice(request, ready, context, heal, seed + b"text")]
+    return AnswerStages(stages, ready.stops, answer_id(seed))
+
+
+def _every_choice(
+    request: Request, ready: PreparedRequest, context: RescueContext, heal: int, seed: bytes
+) -> EveryChoice:
+    def stages_of(choice: int) -> StageChain[ev.Event]:
+        own = seed + b"%d" % choice if choice else seed
+        return StageChain(_stages_of(request, ready, context, heal, own))
+
+    return EveryChoice(stages_of)
+
+
+def _stages_of(
+    request: Request, ready: PreparedRequest, context: RescueContext, heal: int, seed: bytes
+) -> _Stages:
+    """Return the stages of one answer; `seed` is that of the ids of the calls in its text."""
+    stages: _Stages = []
+    if (reader := _reader_stage(ready, context, Ids(seed))) is not None:
+        stages.append(reader)
+    if ready.names:
+        stages.append(Renamer(ready.names))
+    if request.tools:
+        stages.append(Healer(request.tools, level=heal))
+    return stages
 
 
 def _reader_stage(

@@ -80,6 +80,10 @@ CORNERS = {
     "blocks that get other numbers": answer_of(WRITTEN, call, "I", " see"),
     "blocks that wait for a call": answer_of("I", half_a_call, "I", " see"),
     "blocks side by side": answer_of(beside, "I", " see"),
+    "one word": answer_of("I"),
+    "one text with a call": answer_of("I " + WRITTEN),
+    "one text that ends in a mark": answer_of("I see <tool"),
+    "one text that ends in a space": answer_of("I see "),
     "half a pair": [ev.Started("a", "m"), ev.TextStart(0), ev.TextDelta(0, "\ud83d")],
 }
 

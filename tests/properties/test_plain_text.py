@@ -14,7 +14,14 @@ from toolbridge.codecs.ollama import shapes as ollama_shapes
 from toolbridge.codecs.openai_chat import decode_stream as openai_stream
 from toolbridge.codecs.openai_chat import shapes as chat_shapes
 from toolbridge.codecs.openai_chat import text_chunks
-from toolbridge.codecs.openai_chat.plain_answers import PlainChoice, PlainChunk, PlainDelta
+from toolbridge.codecs.openai_chat.plain_answers import (
+    PlainBody,
+    PlainBodyChoice,
+    PlainChoice,
+    PlainChunk,
+    PlainDelta,
+    PlainMessage,
+)
 from toolbridge.core.ids import Ids
 
 SHORTCUTS = {"ollama": (decode_stream, "_text_chunks"), "openai_chat": (text_chunks, "decoder")}
@@ -282,6 +289,44 @@ def test_a_whole_stream_of_openai_is_that_of_its_chunks(data):
     assert decoded("openai_chat", [whole[:cut], whole[cut:]]) == long
 
 
+def body_of(choice):
+    return chunk_of(choice) | {"usage": COUNTS}
+
+
+def message_of(message):
+    return {"index": 0, "message": message, "finish_reason": "stop"}
+
+
+SAID = message_of(TEXT)
+bodies = (
+    st.builds(
+        lambda text, end: SAID | {"message": {"content": text}, "finish_reason": end},
+        words,
+        finishes,
+    ).map(body_of)
+    | one_more(TEXT, DELTA).map(message_of).map(body_of)
+    | one_more(SAID, CHOICE).map(body_of)
+    | one_more(body_of(SAID), CHUNK)
+    | st.just(body_of(message_of({"content": "word", "annotations": []})))
+    | st.just(body_of(SAID) | {"choices": [SAID, SAID | {"index": 1}]})
+)
+
+
+@given(data=st.data())
+def test_a_whole_body_of_openai_is_that_of_the_long_way(data):
+    heads = {"id": st.just("c"), "model": words, "created": counts, "provider": words}
+    body = data.draw(some(**heads)) | data.draw(bodies)
+    if data.draw(st.booleans()):
+        body["usage"] = data.draw(st.sampled_from([None, {}, {"prompt_tokens": -1}, {"a": 1}]))
+    whole = json.dumps(body).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(openai_stream, "plain_body", lambda _: None)
+        long = decoded("openai_chat", [whole])
+    assert decoded("openai_chat", [whole]) == long
+    cut = data.draw(st.integers(0, len(whole)))
+    assert decoded("openai_chat", [whole[:cut], whole[cut:]]) == long
+
+
 def test_a_whole_answer_takes_one_pass(monkeypatch):
     """The laws above compare with the long way, so this one tells that there is another."""
     monkeypatch.setattr(decode_stream.StreamDecoder, "_decode_all", None)
@@ -291,6 +336,9 @@ def test_a_whole_answer_takes_one_pass(monkeypatch):
     last = [chunk_of({"delta": {}, "finish_reason": "stop"}), {"choices": [], "usage": COUNTS}]
     pieces = framed("openai_chat", [BEGIN["openai_chat"], BEGIN["openai_chat"], *last])
     assert decoded("openai_chat", [b"".join(pieces) + b"data: [DONE]\n\n"])
+    monkeypatch.undo()
+    monkeypatch.setattr(openai_stream._Answer, "read", None)
+    assert decoded("openai_chat", [json.dumps(body_of(SAID)).encode()])
 
 
 SPOILED = [b"", b"\n", b"\r", b"\xff", b'"', b"\\", b",", b'"error', b'"content":"x",', b"1", b" "]
@@ -323,6 +371,9 @@ def fields(shape):
         (PlainChunk, chat_shapes.Chunk, {"choices"}),
         (PlainChoice, chat_shapes.AnswerChoice, {"delta", "index"}),
         (PlainDelta, chat_shapes.Delta, {"content"}),
+        (PlainBody, chat_shapes.Chunk, {"choices", "usage"}),
+        (PlainBodyChoice, chat_shapes.AnswerChoice, {"message", "index", "finish_reason"}),
+        (PlainMessage, chat_shapes.Delta, {"content", "annotations"}),
         (ollama_shapes.TextChunk, ollama_shapes.Chunk, {"message"}),
         (ollama_shapes.OnlyText, ollama_shapes.Message, {"content"}),
     ],

@@ -57,11 +57,9 @@ class EncodedTurns(Generic[C]):
         `context` is what the messages depend on beside the turns. Where `encoder` continues, its
         losses and calls are those of the turns before.
         """
-        messages: list[Json] = []
         if len(turns) < LONG:
-            for number, turn in enumerate(turns):
-                messages += encoder.encode(number, turn)
-            return messages
+            return encode_few(turns, encoder)
+        messages: list[Json] = []
         written, json, losses_before = 0, b"", len(encoder.losses)
         done, known = self._memo.find(turns, context) or (0, None)
         if known is not None:
@@ -85,6 +83,14 @@ class EncodedTurns(Generic[C]):
                 self._memo.keep(turns, end, context, state)
                 yield
         return written_list(messages, written, json) if json else messages
+
+
+def encode_few(turns: Sequence[Turn], encoder: TurnEncoder[C]) -> list[Json]:
+    """Return the messages of fewer than `LONG` turns, which are not kept."""
+    messages: list[Json] = []
+    for number, turn in enumerate(turns):
+        messages += encoder.encode(number, turn)
+    return messages
 
 
 def _dumped(messages: list[Json]) -> bytes:

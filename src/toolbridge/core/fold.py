@@ -143,6 +143,25 @@ def plain_message(events: list[ev.Event]) -> Message | None:
     return None
 
 
+def whole_text(events: list[ev.Event]) -> str:
+    """Return the text of an answer that is only this, whole and in one piece; "" for any other."""
+    if [*map(type, events)] != _WHOLE or events[-1] != PLAIN_END:
+        return ""
+    first, piece, end = events[1], events[2], events[4]
+    if (
+        isinstance(first, ev.TextStart)
+        and isinstance(piece, ev.TextDelta)
+        and isinstance(end, ev.TextEnd)
+        and first.index == 0
+        and end.text.text == piece.text
+    ):
+        return piece.text
+    return ""
+
+
+_WHOLE = [ev.Started, ev.TextStart, ev.TextDelta, ev.UsageReported, ev.TextEnd, ev.Finished]
+
+
 class _FoldedParts:
     """The parts of a message, from any events."""
 

@@ -23,12 +23,15 @@ Steps: TypeAlias = Generator[None, None, T]
 
 def finish(steps: Steps[T]) -> T:
     """Take all steps at once; return the result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+    results: list[T] = []
+    for _ in _with_result(steps, results):
+        pass
+    return results[0]
+
+
+def _with_result(steps: Steps[T], results: list[T]) -> Steps[None]:
+    """Take the steps, and append the result: without an exception, which takes longer."""
+    results.append((yield from steps))
 
 
 class Stepwise(Generic[P, T]):
@@ -39,13 +42,11 @@ class Stepwise(Generic[P, T]):
         update_wrapper(self, steps)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        steps = self.steps(*args, **kwargs)
-        while True:  # as `finish`: small requests come this way, and a call less is measurable
-            try:
-                next(steps)
-            except StopIteration as end:
-                result: T = end.value
-                return result
+        results: list[T] = []
+        # As `finish`: small requests come this way, and a call less is measurable.
+        for _ in _with_result(self.steps(*args, **kwargs), results):
+            pass
+        return results[0]
 
 
 def stepwise(steps: Callable[P, Steps[T]]) -> Stepwise[P, T]:

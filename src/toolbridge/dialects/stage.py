@@ -12,7 +12,7 @@ import msgspec
 
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
-from toolbridge.core.fold import settled_end
+from toolbridge.core.fold import settled_end, whole_text
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import dumps
 from toolbridge.core.messages import (
@@ -29,7 +29,7 @@ from toolbridge.dialects.dialect import ReadStream
 from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.markless_text import MarklessText
 from toolbridge.dialects.reader import Reading, TextReader, reader_of
-from toolbridge.wire.tags import Marks
+from toolbridge.wire.tags import SPACE, Marks
 
 _Thoughts: TypeAlias = ev.ThinkingStart | ev.ThinkingDelta | ev.ThinkingEnd
 _Numbered: TypeAlias = (
@@ -109,6 +109,8 @@ class DialectStage:
 
     def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
         """Feed the events of one delivery."""
+        if not self._numbers.given and self._is_markless(whole_text(events)):
+            return events
         out: list[ev.Event] = []
         at = 0
         while at < len(events):
@@ -133,6 +135,13 @@ class DialectStage:
 
     def close(self) -> list[ev.Event]:
         return []
+
+    def _is_markless(self, text: str) -> bool:
+        """Whether a whole answer of this text is written as it came (`MarklessText`)."""
+        reader = self._marked
+        if reader is None or not text or text[-1] in SPACE:
+            return False
+        return bool(reader.begins_as_text(text)) and reader.marks.beginning.search(text) is None
 
     def _feed_plain(self, text: str) -> list[ev.Event] | None:
         """Return the events of text without a mark; None if a reader must read it."""

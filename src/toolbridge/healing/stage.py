@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from toolbridge.core import events as ev
-from toolbridge.core.fold import OWN_ENDS, cut_report, settled_end
+from toolbridge.core.fold import OWN_ENDS, cut_report, settled_end, whole_text
 from toolbridge.core.json import JsonObject, dumps
 from toolbridge.core.messages import Call, HealingReport, Step, Tool
 from toolbridge.core.shared_tools import once_per_list
@@ -82,6 +82,8 @@ class Healer:
     def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
         """Feed the events of one delivery."""
         if not self._schemas or (self._straight and _UNCHANGED.issuperset(map(type, events))):
+            return events
+        if self._straight and not self._next_index and whole_text(events):
             return events
         for event in events:
             if self._straight and type(event) in _UNCHANGED:

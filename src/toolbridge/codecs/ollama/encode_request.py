@@ -15,9 +15,10 @@ from toolbridge.codecs.ollama.shapes import ORIGIN
 from toolbridge.codecs.ollama.thinking import encode_thinking
 from toolbridge.codecs.ollama.tools import encode_choice, encode_tools
 from toolbridge.core.codec import Outgoing, Target
-from toolbridge.core.encoded_turns import EncodedTurns
+from toolbridge.core.encoded_turns import EncodedTurns, encode_few
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Request, Sampling, ToolChoice
+from toolbridge.core.prefix_memo import LONG
 from toolbridge.core.shared_fields import carry
 from toolbridge.core.shared_texts import join_shared
 from toolbridge.core.shared_tools import identity_of
@@ -76,8 +77,11 @@ class _RequestEncoder(msgspec.Struct, eq=False):
     def _messages(self) -> Steps[list[Json]]:
         request, target = self._request, self._target
         encoder = TurnEncoder(request.tools, target, target.model or request.model, self._losses)
-        context = (encoder.model, target.capabilities, identity_of(request.tools))
-        messages = yield from _encoded.encode(request.turns, context, encoder)
+        if len(request.turns) < LONG:
+            messages = encode_few(request.turns, encoder)
+        else:
+            context = (encoder.model, target.capabilities, identity_of(request.tools))
+            messages = yield from _encoded.encode(request.turns, context, encoder)
         choice = self._request.tool_choice
         order = "" if choice == _FREE_CHOICE else encode_choice(self._request, self._lose)
         if not order and not self._request.system:

@@ -11,7 +11,12 @@ import msgspec
 
 from toolbridge.codecs.openai_chat import shapes, text_chunks
 from toolbridge.codecs.openai_chat.decode_calls import CallDecoder
-from toolbridge.codecs.openai_chat.plain_answers import plain_answer, read_envelope
+from toolbridge.codecs.openai_chat.plain_answers import (
+    PlainAnswer,
+    plain_answer,
+    plain_body,
+    read_envelope,
+)
 from toolbridge.codecs.openai_chat.rejections import decode_error
 from toolbridge.codecs.openai_chat.thinking import decode_seal
 from toolbridge.codecs.openai_chat.usage import decode_counts, decode_usage
@@ -67,7 +72,7 @@ class StreamDecoder:
             records = self._reply.feed(piece)
         except BrokenWire as error:
             return answer.fail(error.problem)
-        return answer.read_records(records)
+        return answer.read_records(records) if records else []
 
     def close(self) -> list[Event]:
         if self._answer.ended:
@@ -112,8 +117,10 @@ class _Answer(msgspec.Struct, eq=False):
         """Read the events of a stream that arrived together, or a whole body."""
         events: list[Event] = []
         at, unnamed = 0, text_chunks.are_unnamed(records)
-        if unnamed and not self.draft.started and (events := self._read_plain(records)):
-            return events
+        if unnamed and not self.draft.started and (plain := plain_answer(records)):
+            events = self._write_plain(plain)
+            if events:
+                return events
         while at < len(records) and not self.draft.ended:
             if self.in_text and unnamed and (texts := text_chunks.texts_of(records, at)):
                 events += self.draft.text_pieces(texts)
@@ -124,11 +131,8 @@ class _Answer(msgspec.Struct, eq=False):
                 at += 1
         return events
 
-    def _read_plain(self, records: list[SseEvent | WholeBody]) -> list[Event]:
-        """Read a stream that arrived whole and is one text; return nothing for any other."""
-        plain = plain_answer(records)
-        if plain is None:
-            return []
+    def _write_plain(self, plain: PlainAnswer) -> list[Event]:
+        """Return the events of an answer that is one text; none where that needs the long way."""
         first, reason = plain.first, shapes.STOPS.get(plain.finish_reason, "end")
         id, model, envelope = first.id or "", first.model or "", read_envelope(first)
         return self.draft.plain(
@@ -153,6 +157,8 @@ class _Answer(msgspec.Struct, eq=False):
         return self.read(chunk)
 
     def _read_whole(self, body: bytes) -> list[Event]:
+        if (plain := plain_body(body)) and (whole := self._write_plain(plain)):
+            return whole
         try:
             chunk = decode_chunk(body, _chunks)
         except BrokenWire as error:

@@ -18,9 +18,10 @@ from toolbridge.codecs.openai_chat.shapes import ORIGIN
 from toolbridge.codecs.openai_chat.thinking import accepts_sampling, encode_thinking
 from toolbridge.codecs.openai_chat.tools import encode_choice, encode_tools
 from toolbridge.core.codec import Outgoing, Target
-from toolbridge.core.encoded_turns import EncodedTurns
+from toolbridge.core.encoded_turns import EncodedTurns, encode_few
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, OutputFormat, Request, Sampling, Text, Think
+from toolbridge.core.prefix_memo import LONG
 from toolbridge.core.shared_fields import LIMITS, NO_LIMIT, carry
 from toolbridge.core.shared_tools import identity_of
 from toolbridge.core.steps import Steps, stepwise
@@ -105,9 +106,12 @@ class _RequestEncoder(msgspec.Struct, eq=False):
             system = (*system, Text(JSON_PROMPT))
         first = self._turns.system(system) if system else []
         request, target = self._request, self._target
-        tools = identity_of(request.tools)
-        context = (target.model, target.capabilities, request.origin, self._quirks, tools)
-        messages = yield from _encoded.encode(request.turns, context, self._turns)
+        if len(request.turns) < LONG:
+            messages = encode_few(request.turns, self._turns)
+        else:
+            tools = identity_of(request.tools)
+            context = (target.model, target.capabilities, request.origin, self._quirks, tools)
+            messages = yield from _encoded.encode(request.turns, context, self._turns)
         return preceded(first, messages) if first else messages
 
     def _needs_json_prompt(self, output: OutputFormat) -> bool:

@@ -66,16 +66,62 @@ class PlainChunk(msgspec.Struct, gc=False):
     provider: Json = None
 
 
+class PlainMessage(msgspec.Struct, gc=False):
+    """The message of a whole body that is one text."""
+
+    content: str
+    reasoning_content: None = None
+    reasoning: None = None
+    thinking: None = None
+    reasoning_details: None = None
+    refusal: None = None
+    tool_calls: None = None
+    function_call: None = None
+    annotations: tuple[()] | None = None
+    images: None = None
+    audio: None = None
+
+
+class PlainBodyChoice(msgspec.Struct, gc=False):
+    """The choice of a `PlainBody`."""
+
+    message: PlainMessage
+    finish_reason: str
+    index: Literal[0] | None = None
+    delta: None = None
+    text: None = None
+    stop_reason: None = None
+    logprobs: None = None
+    usage: None = None
+    error: None = None
+
+
+class PlainBody(msgspec.Struct, gc=False):
+    """A body that is one text with its counts."""
+
+    choices: tuple[PlainBodyChoice]
+    usage: AnyObject
+    id: str | None = None
+    model: str | None = None
+    x_groq: None = None
+    error: None = None
+    created: Json = None
+    system_fingerprint: Json = None
+    service_tier: Json = None
+    provider: Json = None
+
+
 class PlainAnswer(msgspec.Struct):
     """A text with its counts."""
 
-    first: PlainChunk
+    first: PlainChunk | PlainBody
     pieces: list[str]
     finish_reason: str
     usage: Usage
 
 
 _decoder = msgspec.json.Decoder(PlainChunk)
+_bodies = msgspec.json.Decoder(PlainBody)
 _data = attrgetter("data")
 _choices = attrgetter("choices")
 _content = attrgetter("delta.content")
@@ -107,13 +153,26 @@ def plain_answer(records: list[SseEvent | WholeBody]) -> PlainAnswer | None:
     return PlainAnswer(chunks[0], [*filter(None, map(_content, choices))], reason, usage)
 
 
+def plain_body(data: bytes) -> PlainAnswer | None:
+    """Return the answer in a whole body; None for any other than one text with its counts."""
+    try:
+        body = _bodies.decode(data)
+    except UNDECODABLE:
+        return None
+    choice, usage = body.choices[0], decode_usage(body.usage) if body.usage else None
+    reason = choice.finish_reason
+    if usage is None or not reason or reason in shapes.BROKEN_STOPS:
+        return None
+    return PlainAnswer(body, [choice.message.content], reason, usage)
+
+
 _ENVELOPE: dict[str, type] = {
     "created": int, "system_fingerprint": str, "service_tier": str, "provider": str,
 }  # fmt: skip
 """Fields of a chunk that are copied to a client of the same API."""
 
 
-def read_envelope(chunk: shapes.Chunk | PlainChunk) -> Foreign:
+def read_envelope(chunk: shapes.Chunk | PlainChunk | PlainBody) -> Foreign:
     """Return what is copied of the first chunk of an answer."""
     kept: JsonObject = {}
     for name, kind in _ENVELOPE.items():
