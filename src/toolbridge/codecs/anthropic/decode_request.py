@@ -7,7 +7,7 @@ fields without a new version of the API.
 import msgspec
 
 from toolbridge.codecs.anthropic import shapes
-from toolbridge.codecs.anthropic.decode_turns import TurnDecoder, decode_system
+from toolbridge.codecs.anthropic.decode_turns import TurnDecoder, decode_message, decode_system
 from toolbridge.codecs.anthropic.known_messages import (
     LARGE,
     MARK,
@@ -24,7 +24,7 @@ from toolbridge.codecs.anthropic.thinking import decode_effort, decode_thinking
 from toolbridge.codecs.anthropic.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject, loads
-from toolbridge.core.messages import OutputFormat, Request, Sampling, Think, ToolChoice
+from toolbridge.core.messages import OutputFormat, Request, Sampling, Think, ToolChoice, Turn
 from toolbridge.core.prefix_memo import LONG
 from toolbridge.core.shared_tools import NO_TOOLS, tool_traits
 from toolbridge.core.steps import Steps, stepwise
@@ -47,16 +47,16 @@ def decode_request(
     _check(asked, model=model, counting=counting)
     settings = _decode_settings(asked)
     messages = asked.messages or []
-    turns = TurnDecoder([*known.turns], len(known.json))
+    turns: list[Turn] = []
     if len(messages) < LONG and not known.turns:
         for number, message in enumerate(messages):
-            turns.add(number, message)
+            turns.append(decode_message(number, message))
     else:
         more = messages[1:] if known.turns else messages
-        yield from turns.add_known(more)
+        turns = yield from TurnDecoder([*known.turns], len(known.json)).add_known(more)
         if start:
             yield
-            keep_messages(body, start, known, more, turns.turns)
+            keep_messages(body, start, known, more, turns)
     for name, rest in settings.unknown.items():
         if rest:
             extra[name] = rest
@@ -65,7 +65,7 @@ def decode_request(
     hosts = bool(tools) and tool_traits(tools).hosted
     return Request(
         model=model or asked.model,
-        turns=tuple(turns.turns),
+        turns=tuple(turns),
         system=system,
         tools=with_servers(tools, extra.get("mcp_servers")) if hosts else tools,
         tool_choice=settings.choice,

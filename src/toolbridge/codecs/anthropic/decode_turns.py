@@ -82,12 +82,11 @@ class TurnDecoder(msgspec.Struct, eq=False):
     size: int = 0
     """The bytes of the messages."""
 
-    def add(self, number: int, raw: msgspec.Raw) -> None:
-        """Read the next message; `number` is its index."""
-        self.turns.append(_decode_message(number, raw))
+    def add_known(self, messages: Sequence[msgspec.Raw]) -> Steps[list[Turn]]:
+        """Read more messages of a long conversation; return all turns.
 
-    def add_known(self, messages: Sequence[msgspec.Raw]) -> Steps[None]:
-        """Read more messages of a long conversation; those that a request before had are known."""
+        Messages that a request before had are known.
+        """
         for begin in range(0, len(messages), _AT_ONCE):
             some = messages[begin : begin + _AT_ONCE]
             first = len(self.turns)
@@ -97,16 +96,18 @@ class TurnDecoder(msgspec.Struct, eq=False):
             missing = enumerate(found) if None in found else ()
             for index in [index for index, turn in missing if turn is None]:
                 # A `Raw` of a decoder refers to the whole body; a copy has its own bytes.
-                turn = found[index] = _decode_message(first + index, some[index].copy())
+                turn = found[index] = decode_message(first + index, some[index].copy())
                 _memo.put(keys[index], turn)
                 if index % EVERY == EVERY - 1:
                     yield
             self.turns += filter(None, found)
             yield
         mark_repeated(self.turns, self.size)
+        return self.turns
 
 
-def _decode_message(number: int, raw: msgspec.Raw) -> Turn:
+def decode_message(number: int, raw: msgspec.Raw) -> Turn:
+    """Return a message as a turn; `number` is its index."""
     where = f"messages.{number}"
     message, unknown = _messages.decode(raw, where)
     # Anthropic, Messages API: a string is short for one text block.

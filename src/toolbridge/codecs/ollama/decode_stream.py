@@ -91,7 +91,7 @@ class StreamDecoder:
             last = _chunks.decode(lines[-1])
             if not last.done:
                 return []
-            chunks = [*map(_text_chunks.decode, islice(lines, len(lines) - 1))]
+            chunks = _text_lines(lines[:-1]) if len(lines) > 1 else []
         except _UNDECODABLE:
             return []
         message, usage = last.message, decode_usage(last)
@@ -103,11 +103,11 @@ class StreamDecoder:
             or message.tool_calls
             or last.logprobs is not None
             or last.error is not None
-            or any(map(_is_done, chunks))
-            or any(map(bytes.startswith, lines, repeat(_KEYED)))
+            or chunks is None
+            or lines[-1].startswith(_KEYED)
         ):
             return []
-        pieces = [*filter(None, map(_content, chunks))]
+        pieces = [*filter(None, map(_content, chunks))] if chunks else []
         if message.content:
             pieces.append(message.content)
         reason = shapes.STOPS.get(last.done_reason or "", "end")
@@ -180,6 +180,14 @@ class StreamDecoder:
         events = self._draft.call(_CALL, name=call.function.name or "", id=call.id or "")
         events += self._draft.arguments(_CALL, _arguments(call.function.arguments))
         return events + self._draft.end(_CALL)
+
+
+def _text_lines(lines: list[bytes]) -> list[shapes.TextChunk] | None:
+    """Return the lines before the last of an answer of one text; None if one has more than text."""
+    chunks = [*map(_text_chunks.decode, lines)]
+    if any(map(_is_done, chunks)) or any(map(bytes.startswith, lines, repeat(_KEYED))):
+        return None
+    return chunks
 
 
 def _texts_of(lines: list[bytes], begin: int) -> list[str]:

@@ -12,10 +12,10 @@ import msgspec
 from toolbridge.codecs.openai_chat import shapes, text_chunks
 from toolbridge.codecs.openai_chat.decode_calls import CallDecoder
 from toolbridge.codecs.openai_chat.plain_answers import (
-    PlainAnswer,
     plain_answer,
     plain_body,
     read_envelope,
+    write_plain,
 )
 from toolbridge.codecs.openai_chat.rejections import decode_error
 from toolbridge.codecs.openai_chat.thinking import decode_seal
@@ -118,7 +118,7 @@ class _Answer(msgspec.Struct, eq=False):
         events: list[Event] = []
         at, unnamed = 0, text_chunks.are_unnamed(records)
         if unnamed and not self.draft.started and (plain := plain_answer(records)):
-            events = self._write_plain(plain)
+            events = write_plain(plain, self.draft)
             if events:
                 return events
         while at < len(records) and not self.draft.ended:
@@ -130,14 +130,6 @@ class _Answer(msgspec.Struct, eq=False):
                 events += self.read_record(records[at])
                 at += 1
         return events
-
-    def _write_plain(self, plain: PlainAnswer) -> list[Event]:
-        """Return the events of an answer that is one text; none where that needs the long way."""
-        first, reason = plain.first, shapes.STOPS.get(plain.finish_reason, "end")
-        id, model, envelope = first.id or "", first.model or "", read_envelope(first)
-        return self.draft.plain(
-            plain.pieces, plain.usage, reason, id=id, model=model, envelope=envelope
-        )
 
     def read_record(self, record: SseEvent | WholeBody) -> list[Event]:
         if isinstance(record, WholeBody):
@@ -157,7 +149,7 @@ class _Answer(msgspec.Struct, eq=False):
         return self.read(chunk)
 
     def _read_whole(self, body: bytes) -> list[Event]:
-        if (plain := plain_body(body)) and (whole := self._write_plain(plain)):
+        if (plain := plain_body(body)) and (whole := write_plain(plain, self.draft)):
             return whole
         try:
             chunk = decode_chunk(body, _chunks)

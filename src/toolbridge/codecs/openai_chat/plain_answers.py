@@ -1,4 +1,4 @@
-"""Streams that arrive whole and are one text, as those of short answers do.
+"""Answers that arrive whole and are one text: streams, as those of short answers do, and bodies.
 
 They are read in one pass, in place of a call for each chunk. The shapes list the fields of `Chunk`,
 and accept nothing that such an answer does not have; any other stream is read chunk by chunk.
@@ -13,6 +13,8 @@ import msgspec
 from toolbridge.codecs.openai_chat import shapes
 from toolbridge.codecs.openai_chat.text_chunks import UNDECODABLE
 from toolbridge.codecs.openai_chat.usage import decode_usage
+from toolbridge.core.draft import Draft
+from toolbridge.core.events import Event
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Foreign
 from toolbridge.core.usage import Usage
@@ -164,6 +166,19 @@ def plain_body(data: bytes) -> PlainAnswer | None:
     if usage is None or not reason or reason in shapes.BROKEN_STOPS:
         return None
     return PlainAnswer(body, [choice.message.content], reason, usage)
+
+
+def write_plain(plain: PlainAnswer, draft: Draft) -> list[Event]:
+    """Return the events of an answer that is one text; none where that needs the long way."""
+    first, reason = plain.first, shapes.STOPS.get(plain.finish_reason, "end")
+    return draft.plain(
+        plain.pieces,
+        plain.usage,
+        reason,
+        id=first.id or "",
+        model=first.model or "",
+        envelope=read_envelope(first),
+    )
 
 
 _ENVELOPE: dict[str, type] = {
