@@ -22,6 +22,7 @@ from toolbridge.codecs.openai_chat.plain_answers import (
     PlainDelta,
     PlainMessage,
 )
+from toolbridge.core import events as ev
 from toolbridge.core.ids import Ids
 
 SHORTCUTS = {"ollama": (decode_stream, "_text_chunks"), "openai_chat": (text_chunks, "decoder")}
@@ -325,6 +326,15 @@ def test_a_whole_body_of_openai_is_that_of_the_long_way(data):
     assert decoded("openai_chat", [whole]) == long
     cut = data.draw(st.integers(0, len(whole)))
     assert decoded("openai_chat", [whole[:cut], whole[cut:]]) == long
+
+
+@pytest.mark.parametrize("reason", chat_shapes.BROKEN_STOPS)
+def test_a_whole_answer_that_a_server_broke_off_fails(reason):
+    last = [chunk_of({"delta": {}, "finish_reason": reason}), {"choices": [], "usage": COUNTS}]
+    stream = b"".join(framed("openai_chat", [BEGIN["openai_chat"], *last])) + b"data: [DONE]\n\n"
+    body = json.dumps(body_of(SAID | {"finish_reason": reason})).encode()
+    for whole in (stream, body):
+        assert type(decoded("openai_chat", [whole])[-1]) is ev.Failed
 
 
 def test_a_whole_answer_takes_one_pass(monkeypatch):
