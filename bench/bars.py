@@ -73,6 +73,7 @@ NGINX_BARS = (
     _ratio("stream, 60 tools", "stream, 60 tools"),
     _ratio("write, chunks apart, plain", "write, plain", 3.3, 2.5),
     _ratio("write, 15 tools", "write, 15 tools", 5, 3.5),
+    _ratio("write, the chunks of all streams one by one", "write, one by one"),
     _ratio("chunk of a burst", "burst chunk", 8, 5),
     _ratio("1,000 paced streams, per chunk", "paced streams, per chunk", 2.8, 2),
     _ratio("structured stream, per delta", "structured stream, per delta"),

@@ -87,7 +87,9 @@ def _peer_costs(result: dict) -> dict[str, float]:
 
 def _peer_row(name: str, cost: float, y: int, width: float, times: float) -> list[str]:
     color = _COLORS["ollama"] if name == "toolbridge" else "#b9c2cd"
-    label = f"{cost:,.0f} µs" + ("" if name == "toolbridge" else f" ({times:.2g}×)")
+    label = f"{cost:,.0f} µs" + (
+        "" if name == "toolbridge" else f" ({times:.{0 if times >= 10 else 1}f}×)"
+    )
     return [
         _text(20, y + 13, name),
         _rect(_LEFT, y + 2, width, 14, color),

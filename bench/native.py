@@ -64,10 +64,20 @@ class Mock:
         self.port = int(self._process.stdout.readline())
 
     def configure(
-        self, *, chunks: int = 20, burst: int = 1_000_000, gap: int = 0, result: bool = False
+        self,
+        *,
+        chunks: int = 20,
+        burst: int = 1_000_000,
+        gap: int = 0,
+        result: bool = False,
+        in_step: bool = False,
     ) -> None:
-        """Set the answers of later requests: `burst` chunks per write, writes `gap` µs apart."""
-        self._get(f"__ctl?chunks={chunks}&burst={burst}&gap={gap}&delay=0&result={result:d}")
+        """Set the answers of later requests: `burst` chunks per write, writes `gap` µs apart.
+
+        With `in_step` all streams are written at the same moments, whenever they began.
+        """
+        settings = f"chunks={chunks}&burst={burst}&gap={gap}&result={result:d}&step={in_step:d}"
+        self._get(f"__ctl?{settings}&delay=0")
 
     def reset(self) -> None:
         self._get("__reset")

@@ -11,6 +11,7 @@ from pathlib import Path
 from tests import loaded
 
 from bench import bodies, peers, scenarios
+from bench.bars import NGINX_BARS
 from bench.native import Mock
 from bench.rounds import interleaved, medians, ratio, summary
 from bench.scenarios import Scale, Scenario
@@ -31,15 +32,26 @@ class Size:
     """How long a run takes: rounds of each scenario, the load of a round."""
 
     rounds: int
+    """Rounds of the scenarios that have a bar."""
+    few_rounds: int
+    """Rounds of the others."""
     long_rounds: int
     """Rounds of the scenarios that take seconds by themselves."""
     sessions: int
     """Sessions per round whose requests delay a second stream."""
     scale: Scale
 
+    def rounds_of(self, name: str) -> int:
+        """Return the rounds of the scenario `name`."""
+        if name in LONG:
+            return self.few_rounds if name in BARRED else self.long_rounds
+        return self.rounds if name in BARRED else self.few_rounds
 
-FULL = Size(5, 3, 5, Scale())
-QUICK = Size(3, 1, 3, Scale(0.1, streams=200))
+
+# One round differs from the next by 15 %, for nginx as well: many short rounds give a steadier median
+# than a few long ones.
+FULL = Size(11, 5, 3, 5, Scale(0.6))
+QUICK = Size(3, 3, 1, 3, Scale(0.1, streams=200))
 
 REQUESTS: dict[str, Scenario] = {
     "JSON, plain": scenarios.whole(0),
@@ -48,8 +60,9 @@ REQUESTS: dict[str, Scenario] = {
     "stream, plain": scenarios.stream(0),
     "stream, 15 tools": scenarios.stream(15),
     "stream, 60 tools": scenarios.stream(60),
-    "write, plain": scenarios.writes(0),
-    "write, 15 tools": scenarios.writes(15),
+    "write, plain": scenarios.writes(0, in_step=True),
+    "write, 15 tools": scenarios.writes(15, in_step=True),
+    "write, one by one": scenarios.writes(0, in_step=False),
     "burst chunk": scenarios.burst,
     "structured stream, per delta": scenarios.structured,
     **{f"agent, {size} KB": scenarios.sized(size) for size in bodies.SIZES},
@@ -62,10 +75,11 @@ LONG: dict[str, Scenario] = {
 PEERS: dict[str, Scenario] = {
     "JSON": scenarios.whole(0),
     "stream": scenarios.stream(0),
-    "write": scenarios.writes(0),
+    "write": scenarios.writes(0, in_step=True),
     "burst chunk": scenarios.burst,
     "first chunk": scenarios.first_chunk,
 }
+BARRED = {bar.path[2] for bar in NGINX_BARS if bar.must is not None}
 STALLS = (48, 311, 600)
 NO_NGINX = "# nginx is not installed: no ratios (apt-get install nginx-light)"
 
@@ -126,8 +140,7 @@ def of_api(mock: Mock, targets: list[Target], size: Size, only: str = "") -> dic
     found = {}
     for name, scenario in {**REQUESTS, **LONG}.items():
         if only in name:
-            count = size.rounds if name in REQUESTS else size.long_rounds
-            found[name] = measured(mock, targets, scenario, count, size.scale)
+            found[name] = measured(mock, targets, scenario, size.rounds_of(name), size.scale)
             show(name, found[name])
     for kilobytes in STALLS:
         name = f"stall, {kilobytes} KB"
@@ -164,7 +177,7 @@ def workers(mock: Mock, size: Size) -> dict:
             samples = interleaved(
                 targets_of(servers, "ollama"),
                 lambda target, _, run=REQUESTS[name]: run(mock, target, size.scale),
-                size.rounds,
+                size.few_rounds,
             )
             found[name] = summary(samples)
             found[name]["gain"] = ratio(samples, "2 workers", "1 worker", "per_second")
@@ -175,7 +188,7 @@ def workers(mock: Mock, size: Size) -> dict:
 def start(mock: Mock, size: Size) -> dict:
     """Measure what a start costs: time to the first answer, import, modules, memory."""
     starts: list[dict] = []
-    for _ in range(size.rounds):
+    for _ in range(size.few_rounds):
         with running(toolbridge("ollama", mock.port)) as (server,):
             figures = {"cold_start_s": server.cold_start, "idle_mb": server.idle}
         with tempfile.TemporaryDirectory() as folder:

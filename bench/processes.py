@@ -1,4 +1,4 @@
-"""CPU time and memory of a process with all of its children, from /proc (Linux)."""
+"""CPU time and memory of a process with all of its children, and what a host took, from /proc (Linux)."""
 
 import os
 from dataclasses import dataclass
@@ -46,6 +46,32 @@ class CpuTime:
         ticks = self.whole - before.whole
         lost = before.threads.keys() - self.threads.keys()
         return max(exact, ticks) if lost or ticks - exact > 3 * _TICK else exact
+
+
+@dataclass(frozen=True)
+class HostTime:
+    """The CPU time of this machine so far, in ticks: what its host gave to others, and all of it.
+
+    A virtual machine whose host is busy stands still meanwhile. The kernel counts that time as the
+    CPU time of whatever ran, so a cost that was measured then is too high.
+    """
+
+    taken: int
+    whole: int
+
+    @classmethod
+    def now(cls) -> "HostTime":
+        return cls.read(Path("/proc/stat").read_text())
+
+    @classmethod
+    def read(cls, text: str) -> "HostTime":
+        # user, nice, system, idle, iowait, irq, softirq, steal; guest time is a part of user time.
+        ticks = [int(field) for field in text.partition("\n")[0].split()[1:9]]
+        return cls(ticks[7], sum(ticks))
+
+    def share_since(self, before: "HostTime") -> float:
+        """Return the share of the time since `before` that the host took."""
+        return (self.taken - before.taken) / max(1, self.whole - before.whole)
 
 
 def memory(pid: int) -> float:

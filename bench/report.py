@@ -54,11 +54,13 @@ def _run(about: dict) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     busy = about["load_before"] > 0.5 or about["load_after"] > about["cores"] + 1
     state = "**The machine was busy with other work**" if busy else "The machine was idle"
+    taken = about.get("taken_by_host")  # results before decision 52 do not have it
+    host = "" if taken is None else f" Its host took {number(100 * taken)} % of the CPU time."
     return (
         f"{about['date']}, {about['cores']} cores ({about['processor']}), "
         f"{about['memory_gb']} GB, {about['system']}. {versions}. "
         f"{about['kind']}, median of {about['rounds']} round{'s' * (about['rounds'] > 1)}. "
-        f"{state}: load {about['load_before']} before and {about['load_after']} after the run."
+        f"{state}: load {about['load_before']} before and {about['load_after']} after the run.{host}"
     )
 
 

@@ -1,28 +1,67 @@
 """Interleaved rounds of one scenario over several targets, and their medians and ratios.
 
 Rounds alternate between the targets, so that the load of the machine changes all of them. A ratio
-is taken within each round, and the median of these ratios is the figure.
+is taken within each round, and the median of these ratios is the figure. A round in which the host
+of a virtual machine took CPU time away is repeated
+(docs/decisions/0052-what-the-bench-compares.md).
 """
 
 import statistics
 from collections.abc import Callable, Sequence
 
+from bench.processes import HostTime
 from bench.scenarios import Figures
 from bench.targets import Target
 
 REFERENCE = "nginx"
+QUIET = 0.02
+"""The share of the CPU time that the host may take from a round that counts."""
 Samples = dict[str, list[Figures]]
 
 
 def interleaved(
-    targets: Sequence[Target], measure: Callable[[Target, int], Figures], count: int
+    targets: Sequence[Target],
+    measure: Callable[[Target, int], Figures],
+    count: int,
+    host: Callable[[], HostTime] = HostTime.now,
 ) -> Samples:
-    """Return the figures of `count` rounds for each target, the order reversed in every second."""
-    samples: Samples = {target.name: [] for target in targets}
-    for number in range(count):
-        for target in targets if number % 2 == 0 else reversed(targets):
-            samples[target.name].append(measure(target, number))
-    return samples
+    """Return the figures of `count` rounds for each target, the order reversed in every second.
+
+    A round that was disturbed is repeated, up to `count` times in all. The figures of a target have
+    the share of the CPU time that the host took as `taken`.
+    """
+
+    def measured(target: Target, number: int) -> Figures:
+        before = host()
+        figures = measure(target, number)
+        return figures | {"taken": host().share_since(before)}
+
+    rounds: list[dict[str, Figures]] = []
+    while len(rounds) < 2 * count and len([r for r in rounds if taken(r) <= QUIET]) < count:
+        number = len(rounds)
+        order = targets if number % 2 == 0 else targets[::-1]
+        rounds.append({target.name: measured(target, number) for target in order})
+    kept = quietest(rounds, count)
+    return {target.name: [r[target.name] for r in kept] for target in targets}
+
+
+def taken(of_targets: dict[str, Figures]) -> float:
+    """Return the greatest share that the host took from one of the targets of a round."""
+    return max(figures["taken"] for figures in of_targets.values())
+
+
+def quietest(rounds: list[dict[str, Figures]], count: int) -> list[dict[str, Figures]]:
+    """Return the `count` rounds from which the host took least, in the order of their times.
+
+    Wrong answers count in every round: one with some is kept whatever the host did.
+    """
+
+    def order(number: int) -> tuple[bool, float]:
+        one = rounds[number]
+        return not any(figures["bad"] for figures in one.values()), taken(one)
+
+    chosen = sorted(range(len(rounds)), key=order)[:count]
+    return [rounds[number] for number in sorted(chosen)]
 
 
 def medians(rounds: list[Figures]) -> Figures:
@@ -35,16 +74,23 @@ def ratio(samples: Samples, name: str, to: str, figure: str = "cost") -> float |
     """Return the median of the ratios within each round; None without both targets."""
     if not samples.get(name) or not samples.get(to):
         return None
+    return statistics.median(ratios(samples, name, to, figure))
+
+
+def ratios(samples: Samples, name: str, to: str, figure: str = "cost") -> list[float]:
+    """Return the ratio within each round."""
     pairs = zip(samples[name], samples[to], strict=True)
-    return statistics.median(mine[figure] / other[figure] for mine, other in pairs)
+    return [mine[figure] / other[figure] for mine, other in pairs]
 
 
 def summary(samples: Samples) -> dict:
-    """Return medians per target, and the ratio of each target's cost to nginx."""
+    """Return medians per target, and the ratio of each target's cost to nginx with its quartiles."""
     found: dict[str, dict] = {name: medians(rounds) for name, rounds in samples.items()}
     for name, figures in found.items():
         if "cost" in figures and (of := ratio(samples, name, REFERENCE)) is not None:
             figures["ratio"] = of
+            if name != REFERENCE and len(rounds_of := ratios(samples, name, REFERENCE)) > 1:
+                figures["ratio_low"], _, figures["ratio_high"] = statistics.quantiles(rounds_of)
     return found
 
 

@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bench import native, peers, plan, report
+from bench.processes import HostTime
 from bench.rounds import bad
 
 RESULT = native.OUT / "result.json"
@@ -30,13 +31,14 @@ LOADS = {
 ROOT = Path(__file__).parents[1]
 
 
-def about(kind: str, rounds: int, load_before: float) -> dict:
+def about(kind: str, rounds: int, before: tuple[float, HostTime]) -> dict:
     """Return where and when the figures were measured."""
     nginx = subprocess.run("nginx -v", shell=True, capture_output=True, text=True, check=False,
                            env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin"})  # fmt: skip
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
     )  # fmt: skip
+    load_before, host_before = before
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
@@ -46,6 +48,7 @@ def about(kind: str, rounds: int, load_before: float) -> dict:
         "system": f"{platform.system()} {platform.machine()}",
         "load_before": round(load_before, 1),
         "load_after": round(os.getloadavg()[0], 1),
+        "taken_by_host": round(HostTime.now().share_since(host_before), 3),
         "kind": kind,
         "rounds": rounds,
         "versions": {
@@ -82,7 +85,7 @@ def main() -> int:
     size = plan.QUICK if args.quick else plan.FULL
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     for part in args.parts or ["gateway"]:
-        before = os.getloadavg()[0]
+        before = os.getloadavg()[0], HostTime.now()
         if part == "gateway":
             found, rounds = plan.gateway(size, args.only), size.rounds
         else:

@@ -18,6 +18,8 @@ from bench.targets import HEADERS, Target
 CHUNKS = 20
 JSON_END = "as returned by an OpenAI-compatible server to its client"
 """The end of the text of every whole answer of `mock.c`."""
+START_APART = 4200
+"""µs between the starts of streams with a chunk every 4 ms, so that their chunks arrive one by one."""
 Figures = dict[str, float]
 
 
@@ -73,14 +75,21 @@ def sized(kilobytes: int) -> Scenario:
     return run
 
 
-def writes(tools: int) -> Scenario:
-    """Return the scenario of chunks that arrive apart: 20 streams, a chunk every 4 ms in each."""
+def writes(tools: int, *, in_step: bool) -> Scenario:
+    """Return the scenario of chunks of their own: 20 streams, a chunk every 4 ms in each.
+
+    The chunks of all streams come at the same moments, or one by one (`START_APART`). In either case
+    that does not depend on how fast the gateway starts the streams.
+    """
 
     def run(mock: Mock, target: Target, _scale: Scale) -> Figures:
         chunks = 200  # fewer would mix the cost of the request into that of its writes
-        mock.configure(chunks=chunks, burst=1, gap=4000)
+        mock.configure(chunks=chunks, burst=1, gap=4000, in_step=in_step)
         body = bodies.plain(stream=True, tools=tools, model=target.server.model)
-        figures, cpu = _measured(target, _stream_load(target, body, 20, 20))
+        load = _stream_load(target, body, 20, 20)
+        if not in_step:
+            load = replace(load, options=("-R", START_APART))
+        figures, cpu = _measured(target, load)
         # A busy machine joins chunks; the writes that the client saw are the unit.
         return {
             "cost": cpu / max(1, figures["batches"]),

@@ -4,9 +4,10 @@ import asyncio
 import json
 import queue
 import re
+import socket
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from types import SimpleNamespace
 
 import pytest
@@ -41,7 +42,30 @@ class Forwarding:
         self._upstream, self._garble, self._block = upstream, garble, block
         self.bodies = []
 
-    async def serve(self, reader, writer):
+    async def accept(self, listener):
+        """Serve the connections of `listener` until this is cancelled, and leave none behind.
+
+        The server of asyncio makes the task of a new connection in a callback: one that was
+        accepted last would begin after the loop has cancelled its tasks.
+        """
+        loop = asyncio.get_running_loop()
+        with ExitStack() as opened:
+            async with asyncio.TaskGroup() as connections:
+                while True:
+                    client, _ = await loop.sock_accept(listener)
+                    reader, writer = await asyncio.open_connection(sock=client)
+                    opened.callback(writer.close)
+                    connections.create_task(self._serve(reader, writer))
+
+    async def _serve(self, reader, writer):
+        try:
+            await self._forward(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # the client has all that it wanted
+        finally:
+            writer.close()
+
+    async def _forward(self, reader, writer):
         head = await reader.readuntil(b"\r\n\r\n")
         size = int(re.search(rb"content-length: (\d+)", head, re.IGNORECASE)[1])
         body = await reader.readexactly(size)
@@ -49,18 +73,13 @@ class Forwarding:
         if size > 10_000:
             time.sleep(self._block)  # noqa: ASYNC251  the fault: nothing else runs meanwhile
         behind, ahead = await asyncio.open_connection("127.0.0.1", self._upstream)
-        ahead.write(head.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n") + body)
-        try:
+        with closing(ahead):
+            ahead.write(head.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n") + body)
             while piece := await behind.read(65536):
                 writer.write(piece.replace(self._garble, b"?") if self._garble else piece)
                 await writer.drain()
                 if piece.endswith(b"0\r\n\r\n"):
                     break
-        except ConnectionError:
-            pass  # the client has all that it wanted
-        finally:
-            ahead.close()
-            writer.close()
 
 
 @contextmanager
@@ -68,33 +87,27 @@ def forwarding(mock, **faults):
     gateway, started = Forwarding(mock.port, **faults), queue.Queue()
 
     async def serve():
-        server = await asyncio.start_server(gateway.serve, "127.0.0.1", 0)
-        ended = asyncio.Event()
-        port = server.sockets[0].getsockname()[1]
-        started.put((port, asyncio.get_running_loop(), ended))
-        await ended.wait()
-        server.close()
-        # `asyncio.run` cancels the tasks that there are; a connection that was just accepted
-        # becomes a task afterwards.
-        while others := asyncio.all_tasks() - {asyncio.current_task()}:
-            for task in others:
-                task.cancel()
-            await asyncio.wait(others)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setblocking(False)
+            accepting = asyncio.create_task(gateway.accept(listener))
+            started.put((listener.getsockname()[1], asyncio.get_running_loop(), accepting))
+            with suppress(asyncio.CancelledError):
+                await accepting
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    port, loop, ended = started.get(timeout=30)
+    port, loop, accepting = started.get(timeout=30)
     try:
         yield gateway, Server("forwarding", [], port, path="/api/chat", model="m")
     finally:
-        loop.call_soon_threadsafe(ended.set)
+        loop.call_soon_threadsafe(accepting.cancel)
         thread.join(30)
 
 
 SCENARIOS = {
     "whole": scenarios.whole(15),
     "stream": scenarios.stream(0),
-    "writes": scenarios.writes(0),
+    "writes": scenarios.writes(0, in_step=True),
     "burst": scenarios.burst,
     "sized": scenarios.sized(48),
 }

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from bench import native, peers
-from bench.processes import CpuTime, family, memory
+from bench.processes import CpuTime, HostTime, family, memory
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 PARENT = """
@@ -47,6 +47,14 @@ def test_a_thread_that_has_ended_keeps_its_time():
     before = CpuTime({"1": 5_000_000, "2": 90_000_000}, 90_000_000.0)
     after = CpuTime({"1": 6_000_000}, 200_000_000.0)
     assert after.since(before) == 110_000_000
+
+
+def test_what_the_host_took_is_a_share_of_the_time_of_all_cores():
+    before = HostTime.read("cpu  100 0 50 800 10 0 5 35 7 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n")
+    assert before == HostTime(taken=35, whole=1000)
+    after = HostTime.read("cpu  150 0 60 820 10 0 5 55 9 0\n")
+    assert after.share_since(before) == 0.2
+    assert after.share_since(after) == 0
 
 
 def test_peers_that_cannot_be_installed_are_skipped_with_the_reason(tmp_path, monkeypatch, capsys):

@@ -8,6 +8,7 @@ import pytest
 
 from bench import bars, report
 from bench.chart import chart
+from bench.processes import HostTime
 from bench.rounds import bad, interleaved, medians, ratio, summary
 
 RESULT = json.loads((report.FOLDER / "performance.json").read_text("utf-8"))
@@ -19,11 +20,45 @@ class Named:
         self.name = name
 
 
+TARGETS = [Named("nginx"), Named("toolbridge")]
+
+
+def host(*shares):
+    """Return a clock of the host: it takes `shares`, a share for each measurement."""
+    now, at = HostTime(0, 0), []
+    for share in shares:
+        at += [now, now := HostTime(now.taken + round(1000 * share), now.whole + 1000)]
+    return iter(at).__next__
+
+
 def test_rounds_alternate_between_the_targets():
     order = []
-    targets = [Named("nginx"), Named("toolbridge")]
-    interleaved(targets, lambda target, number: order.append((number, target.name)) or {}, 2)
+
+    def measure(target, number):
+        order.append((number, target.name))
+        return {"bad": 0}
+
+    interleaved(TARGETS, measure, 2, host(0, 0, 0, 0))
     assert order == [(0, "nginx"), (0, "toolbridge"), (1, "toolbridge"), (1, "nginx")]
+
+
+def test_a_round_that_the_host_disturbed_is_repeated():
+    def measure(target, number):
+        return {"cost": number, "bad": 0}
+
+    # The order is nginx, toolbridge; toolbridge, nginx; nginx, toolbridge; …
+    found = interleaved(TARGETS, measure, 2, host(0, 0, 0, 0.3, 0.02, 0.01))
+    assert [r["cost"] for r in found["nginx"]] == [0, 2], "the host took 30 % from nginx in round 1"
+    assert [r["taken"] for r in found["toolbridge"]] == [0, 0.01]
+
+
+def test_where_the_host_never_rests_the_quietest_rounds_count_and_wrong_answers_in_any():
+    def measure(target, number):
+        return {"cost": number, "bad": number == 1}
+
+    shares = [share for share in (0.3, 0.5, 0.4, 0.1) for _ in TARGETS]
+    found = interleaved(TARGETS, measure, 2, host(*shares))
+    assert [r["cost"] for r in found["toolbridge"]] == [1, 3]
 
 
 def test_a_ratio_is_taken_within_each_round():
@@ -81,9 +116,14 @@ def test_a_run_on_a_busy_machine_is_named_so():
     about = RESULT["gateway"]["about"]
     busy = report.figures({"gateway": RESULT["gateway"] | {"about": about | {"load_before": 6.0}}})
     assert "The machine was busy" in busy
-    calm = {"load_before": 0.1, "load_after": 1.2}
+    calm = {"load_before": 0.1, "load_after": 1.2, "taken_by_host": None}
     idle = report.figures({"gateway": RESULT["gateway"] | {"about": about | calm}})
     assert "The machine was idle" in idle
+    assert "Its host took" not in idle, "it is not known"
+    taken = report.figures(
+        {"gateway": RESULT["gateway"] | {"about": about | {"taken_by_host": 0.3}}}
+    )
+    assert "Its host took 30 % of the CPU time." in taken
 
 
 def test_the_chart_is_an_image_with_a_bar_for_each_figure():
