@@ -66,7 +66,7 @@ test-thorough: setup ## the suite with thirty times as many random examples, new
 	@TOOLBRIDGE_PROFILE=thorough $(FORKED) auto -o timeout=3600
 
 test-real: setup ## real clients and model servers, installed on first use
-	@$(BIN)/python -m pytest -m real -rs tests/real
+	@$(FORKED) 3 -m real -rs tests/real
 
 test-browser: setup ## the page in a real browser, installed on first use where that is possible
 	@$(BIN)/python -c 'import playwright' 2>/dev/null || \

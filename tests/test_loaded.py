@@ -51,8 +51,9 @@ def test_a_gateway_that_listens_has_loaded_only_what_every_request_needs(tmp_pat
     assert loaded.below("toolbridge.demo") == ["toolbridge.demo", "toolbridge.demo.identity"], (
         "the demo model itself waits"
     )
-    assert len(loaded.own) <= 386
-    assert len(loaded.modules) <= 642
+    # The table of models is loaded in the background; a slow start has it already, with its parser.
+    assert len(loaded.own) <= 390
+    assert len(loaded.modules) <= 645
 
 
 async def test_a_stream_of_a_real_provider_does_not_load_the_demo(tmp_path):
@@ -63,7 +64,7 @@ async def test_a_stream_of_a_real_provider_does_not_load_the_demo(tmp_path):
     assert "toolbridge.runs.run" in loaded.modules
     assert loaded.below("toolbridge.demo") == ["toolbridge.demo", "toolbridge.demo.identity"]
     assert loaded.below("toolbridge.conformance", "toolbridge.node", "toolbridge.sdk") == []
-    assert len(loaded.own) <= 461
+    assert len(loaded.own) <= 465
 
 
 def test_a_stream_of_the_demo_model_loads_its_tools(tmp_path):

@@ -320,12 +320,12 @@ def test_a_stream_that_is_cut_inside_its_usage_ends_with_an_error(size, newline)
     for pieces in ([text], [text[at : at + 1] for at in range(len(text))]):
         stage, out = translated(*pieces)
         assert isinstance(stage.end, ev.Failed)
-        assert stage.end.problem.text == "the input was cut inside its last event"
+        assert stage.end.problem.text == "the provider's answer ended in the middle of an event"
         assert b'"type":"error"' in out
         assert b"message_stop" not in out
 
 
-@every_row("end", [b"", COUNTS, COUNTS + b"\n\ndata: [DO", COUNTS + b"\r\rdata: [DONE]\r\r"])
+@every_row("end", [b"", COUNTS, COUNTS + b"\n\ndata: [DONE]", COUNTS + b"\r\rdata: [DONE]\r\r"])
 def test_a_stream_without_its_last_line_end_or_mark_is_whole(end):
     stage, out = translated(HELLO + end)
     assert isinstance(stage.end, ev.Finished)

@@ -15,10 +15,9 @@ from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.client_names import join_losses, name_losses
 from toolbridge.core.codec import AnswerContext, Codec, Outgoing, RequestEncoder, Rules, Target
-from toolbridge.core.errors import Truncated
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import JsonObject, loads
+from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Part, Request, Tool, Turn
 from toolbridge.core.shared_tools import NO_TRAITS, tool_traits
 from toolbridge.core.stage import Pipe, Stage, StageChain
@@ -85,8 +84,6 @@ class Translation:
         self._fold = Fold()
         self.end: ev.Finished | ev.Failed | None = None
         """The last event of the answer; None until it has arrived."""
-        self._line: list[bytes] = []
-        """The last line of the input, which has not ended."""
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -94,28 +91,10 @@ class Translation:
         return () if self.end is None else all_losses(self._fold.message, self._shows)
 
     def feed(self, piece: bytes, /) -> list[bytes]:
-        _, newline, rest = piece.replace(b"\r", b"\n").rpartition(b"\n")
-        if newline:
-            self._line.clear()
-        self._line.append(rest)
         return self._write(self._source.feed(piece))
 
     def close(self) -> list[bytes]:
-        events = self._source.close()
-        if events and isinstance(events[-1], ev.Finished) and self._is_cut():
-            events[-1] = ev.Failed(Truncated("the input was cut inside its last event").problem)
-        return self._write(events) + self._encoder.close()
-
-    def _is_cut(self) -> bool:
-        """Whether the input ends inside an event, such as the usage after the finish reason."""
-        name, _, data = b"".join(self._line).partition(b":")
-        if name != b"data" or b"[DONE]".startswith(data.strip()):
-            return False
-        try:
-            loads(data)
-        except ValueError:
-            return True
-        return False
+        return self._write(self._source.close()) + self._encoder.close()
 
     def _write(self, events: list[ev.Event]) -> list[bytes]:
         written: list[bytes] = []
@@ -176,7 +155,11 @@ def plan(
     Without a codec (the embedded demo model) the target reads the `Request` itself.
     """
     pause = (None,) if len(request.turns) >= EVERY else ()
-    wanted, decided = _decided(request, codec, target, options)
+    wanted = request
+    decided: tuple[Loss, ...] = ()
+    named = request.tool_choice.mode == "named"
+    if named or request.think.mode != "unset" or request.completion is not None:
+        wanted, decided = _decided(request, codec, target, options)
     if codec is None:
         losses = join_losses(name_losses(decided, request, _field_names(request.origin)))
         return PreparedRequest(Outgoing("", {}), wanted, losses, {})

@@ -234,6 +234,21 @@ async def test_a_thousand_live_requests_do_not_make_the_page_slow(browse, tmp_pa
         assert work < 250
 
 
+async def test_a_row_of_the_ledger_does_not_take_away_the_name_of_the_process(browse, tmp_path):
+    async with served(tmp_path) as (url, _, _), browse(url) as watched:
+        found = await watched.page.evaluate(
+            """async () => {
+                 const { Rows } = await import("/ui/rows.js");
+                 const rows = new Rows();
+                 const one = { id: "r", at: 1, total_ms: 1, running: false };
+                 rows.add([{ ...one, process: "here:1" }]);
+                 rows.add([{ ...one, status: 200 }]);
+                 return rows.find("r");
+               }"""
+        )
+        assert (found["process"], found["status"]) == ("here:1", 200)
+
+
 async def test_search_and_filters_find_requests_also_in_the_ledger(browse, tmp_path):
     async with served(tmp_path) as (url, _, app):
         app.ledger.add(LedgerRow("req_0000000a", YESTERDAY, session="needle-7", status=200))
@@ -668,6 +683,8 @@ async def test_the_list_names_the_process_and_opens_the_requests_of_others(
             page = watched.page
             await row(page, id, "ok")
             await page.wait_for_selector(f"{ROW}[data-state=running]")
+            # On a busy machine the ledger tells of the request before its process does.
+            await page.wait_for_selector(f"{ROW}[data-id={id}] .process:has-text(':')")
             named = await page.text_content(f"{ROW}[data-id={id}] .process")
             assert re.fullmatch(r".+:[0-9]+", named)
             assert await page.evaluate("document.documentElement.scrollWidth") == width

@@ -544,21 +544,26 @@ async def _at_most(page, count: int) -> bool:
 async def test_a_run_without_artifacts_is_read_from_its_events_and_an_unknown_one_is_a_notice(
     browse, home, tmp_path
 ):
-    async with streaming(paced(reply()), home) as (url, _, _), browse(url) as watched:
-        watched.expected = ("status of 404",)
-        page = watched.page
-        await page.wait_for_selector("#past:has-text('No runs are recorded yet')")
-        await start(page)
-        await page.wait_for_selector("#past .run")
-        await state(page, "ended")
+    async with streaming(paced(reply()), home) as (url, _, _):
+        async with browse(url) as watched:
+            page = watched.page
+            await page.wait_for_selector("#past:has-text('No runs are recorded yet')")
+            await start(page)
+            await page.wait_for_selector("#past .run")
+            await state(page, "ended")
+            run = await page.get_attribute("#past .run", "data-run")
         for folder in (tmp_path / "state" / "toolbridge" / "runs").iterdir():
             folder.rename(tmp_path / folder.name)
-        await page.click("#past .run")
-        await state(page, "ended")
-        assert await labels(page, "result") == ["AssistantReply"]
-        await page.evaluate("location.hash = 'run/run_00000000000000aa'")
-        await page.wait_for_selector("#notice:not([hidden])")
-        assert "cannot be opened" in await page.inner_text("#notice")
+        # A page of its own: the first one shows "ended" before and after the run is opened again.
+        async with browse(url) as watched:
+            watched.expected = ("status of 404",)
+            page = watched.page
+            await page.evaluate("run => { location.hash = `run/${run}`; }", run)
+            await state(page, "ended")
+            assert await labels(page, "result") == ["AssistantReply"]
+            await page.evaluate("location.hash = 'run/run_00000000000000aa'")
+            await page.wait_for_selector("#notice:not([hidden])")
+            assert "cannot be opened" in await page.inner_text("#notice")
 
 
 @asynccontextmanager

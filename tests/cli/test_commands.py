@@ -213,7 +213,7 @@ def test_translate_reports_a_stream_that_is_cut_inside_its_usage(env):
     cut = (stream + 'data: {"id":"c","choices":[],"usage":{"prompt_tok').encode()
     done = run(env, "translate", "--from", "openai_chat", "--to", "anthropic", given=cut)
     assert done.returncode == 1
-    assert b"cut inside its last event" in done.stderr
+    assert b"middle of an event" in done.stderr
     assert b"message_stop" not in done.stdout
 
 

@@ -10,12 +10,14 @@ import random
 import shutil
 import sqlite3
 import time
+from collections import deque
+from collections.abc import Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.node.accounts import ChainBroken, Truth, truth
-from tests.node.deployed import HOSTS, MODEL_ID, PAYER, Deployed, account
+from tests.node.deployed import HOSTS, MODEL_ID, PAYER, Deployed, account, deployed
 from tests.node.lying_rpc import LIES, LyingRpc, lying_rpc
 from tests.node.server import Node, Scene
 from tests.node.sessions import QUICK, told
@@ -349,8 +351,11 @@ EVENTS = (
 )  # fmt: skip
 
 
-async def play(world: World, seed: int, state: Path) -> None:
-    """Play one story; it begins with a clean state directory and ends with nothing open."""
+async def play(world: World, seed: int, state: Path) -> bool:
+    """Play one story; it begins with a clean state directory and ends with nothing open.
+
+    Return False if the chain has lost a block: what the story has left open there is unknown.
+    """
     started = time.monotonic()
     story = Story(world, seed, state)
     for node in world.nodes:
@@ -362,13 +367,26 @@ async def play(world: World, seed: int, state: Path) -> None:
             await story.play()
     except ChainBroken:
         print(f"{story.told()} was given up: the chain has lost a block")
+        return False
     except TimeoutError:
         raise AssertionError(f"{story.told()} took {time.monotonic() - started:.0f} s") from None
+    return True
 
 
 def _ignore_killed(loop: asyncio.AbstractEventLoop, context: dict) -> None:
     if not isinstance(context.get("exception"), Killed):
         loop.default_exception_handler(context)
+
+
+async def play_all(url: str, seeds: Iterable[int], folder: Path) -> None:
+    """Play stories on the chain at `url`, with contracts of their own after one that broke it."""
+    left = deque(seeds)
+    while left:
+        async with deployed(url) as home, worlds(home, url) as world:
+            whole = True
+            while left and whole:
+                seed = left.popleft()
+                whole = await play(world, seed, folder / str(seed))
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
 from tests.node.deployed import (
@@ -400,7 +400,7 @@ class Doubt:
                 with pytest.raises(FundingUnresolved):
                     await told(provider)
                 await home.mine()
-                assert (await told(provider)).text == TEXT
+                assert (await _told_in_time(provider)).text == TEXT
                 assert (await provider.balance()).spent == DEPOSIT
             assert await home.jobs() == 1
 
@@ -411,7 +411,7 @@ class Doubt:
                     await told(provider)
                 await home.forget()
             assert await home.jobs() == 0
-            assert (await told(provider)).text == TEXT
+            assert (await _told_in_time(provider)).text == TEXT
             assert await home.jobs() == 1
 
     async def test_what_can_never_be_made_frees_its_money(self, home, tmp_path, monkeypatch):
@@ -422,9 +422,17 @@ class Doubt:
                     await told(provider)
                 await home.forget()
             await home.act(PAYER, home.network.registry, "approveModel(bytes32)", MODEL_ID)
-            assert (await told(provider)).text == TEXT
+            assert (await _told_in_time(provider)).text == TEXT
             assert (await provider.balance()).spent == DEPOSIT
             assert await home.jobs() == 1
+
+
+async def _told_in_time(provider):
+    """Ask until the payment is resolved, as its error advises: a busy chain makes its block late."""
+    async with asyncio.timeout(60):
+        while True:
+            with suppress(FundingUnresolved):
+                return await told(provider)
 
 
 class Talk:

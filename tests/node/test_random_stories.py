@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from tests.node.random_stories import play, worlds
+from tests.node.random_stories import play_all
 
 STORIES = int(os.environ.get("NODE_STORIES", "12"))
 FIRST = int(os.environ.get("NODE_STORIES_FIRST", "0"))
@@ -18,7 +18,5 @@ def quick(monkeypatch):
 
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + STORIES, _EACH))
-async def test_every_coin_is_accounted_for(home, chain, tmp_path, first):
-    async with worlds(home, chain.url) as world:
-        for seed in range(first, first + _EACH):
-            await play(world, seed, tmp_path / str(seed))
+async def test_every_coin_is_accounted_for(chain, tmp_path, first):
+    await play_all(chain.url, range(first, first + _EACH), tmp_path)

@@ -334,6 +334,8 @@ async def test_after_the_grace_every_stream_ends_with_an_error_of_its_api(tmp_pa
                 assert "the gateway was stopped" in said.rstrip().split("\n")[-1], path
                 assert "[DONE]" not in said, path
             await until(lambda: is_gone(process.pid))
+            assert logged(process).count("the gateway was stopped") == len(STOPPED)
+            assert "truncated" not in logged(process)
             assert "Traceback" not in logged(process)
 
 

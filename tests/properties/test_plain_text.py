@@ -261,6 +261,61 @@ def test_a_whole_answer_of_ollama_is_that_of_its_lines(data):
     assert decoded("ollama", [whole[:cut], whole[cut:]]) == long
 
 
+LAST = {"message": {"content": ""}, "done": True, "eval_count": 7}
+
+
+@pytest.mark.parametrize(
+    "between",
+    [b"\n", b"", b"\n\n", b"\r\n", b" \n", b"\n ", b"\n{}{}\n", b'\n{"a":\n1}{}\n', b"\n1\n"],
+)
+def test_only_a_line_for_each_object_is_read_at_once(between):
+    first, second, last = (line.rstrip() for line in framed("ollama", [line_of(TEXT)] * 2 + [LAST]))
+    spread = second.replace(b", ", b",\n")
+    for whole in (
+        first + between + second + b"\n" + last + b"\n",
+        first + b"\n" + second + between + last + b"\n",
+        first + between + spread + b"\n" + last + b"\n",
+        first + second + b"\n" + spread + b"\n" + last + b"\n",
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(decode_stream.StreamDecoder, "_plain", lambda *_: [])
+            long = decoded("ollama", [whole])
+        assert decoded("ollama", [whole]) == long
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        b"\n\ndata: ", b"", b"\n", b"\n\n", b"\r\n\r\ndata: ", b"\r\rdata: ", b"\n\ndata:", b"\r",
+        b"\n\n: comment\n\ndata: ", b"\ndata: ", b"\n\nevent: error\ndata: ",
+        b"\n\ndata: {}{}\n\ndata: ",
+    ],
+)  # fmt: skip
+def test_only_an_event_for_each_object_is_read_at_once(between):
+    first, second, last = (
+        json.dumps(chunk).encode()
+        for chunk in (
+            chunk_of(choice_of(TEXT)),
+            chunk_of(choice_of(TEXT) | {"finish_reason": "stop"}),
+            {"choices": [], "usage": COUNTS},
+        )
+    )
+    spread = second.replace(b", ", b",\r")
+    for objects in (
+        first + between + second + b"\n\ndata: " + last,
+        first + b"\n\ndata: " + second + between + last,
+        first + between + spread + b"\n\ndata: " + last,
+    ):
+        whole = b"data: " + objects + b"\n\ndata: [DONE]\n\n"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(openai_stream, "plain_answer", lambda _: None)
+            long = decoded("openai_chat", [whole])
+        assert decoded("openai_chat", [whole]) == long
+        assert decoded("openai_chat", [b"data: {", whole]) == decoded(
+            "openai_chat", [b"data: {" + whole]
+        )
+
+
 COUNTS = {"prompt_tokens": 1, "completion_tokens": 2}
 finishes = st.sampled_from([None, "stop", "length", "tool_calls", "error", "content_filter"])
 tails = st.builds(
@@ -378,8 +433,8 @@ def fields(shape):
         (chat_shapes.TextChunk, chat_shapes.Chunk, {"choices"}),
         (chat_shapes.TextChoice, chat_shapes.AnswerChoice, {"delta", "index"}),
         (chat_shapes.OnlyText, chat_shapes.Delta, {"content"}),
-        (PlainChunk, chat_shapes.Chunk, {"choices"}),
-        (PlainChoice, chat_shapes.AnswerChoice, {"delta", "index"}),
+        (PlainChunk, chat_shapes.Chunk, {"choices", "usage"}),
+        (PlainChoice, chat_shapes.AnswerChoice, {"delta", "index", "finish_reason"}),
         (PlainDelta, chat_shapes.Delta, {"content"}),
         (PlainBody, chat_shapes.Chunk, {"choices", "usage"}),
         (PlainBodyChoice, chat_shapes.AnswerChoice, {"message", "index", "finish_reason"}),

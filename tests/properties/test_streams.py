@@ -1,5 +1,7 @@
 """The laws of streams, over every codec."""
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,6 +39,16 @@ from toolbridge.core.draft import Draft
 from toolbridge.core.fold import OWN_ENDS, collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Message, Text
+
+
+def is_complete(data):
+    """Whether `data` is the whole data of an event."""
+    try:
+        json.loads(data)
+    except ValueError:
+        return data == b"[DONE]"
+    return True
+
 
 lawful = settings(max_examples=examples(EXAMPLES))
 
@@ -123,6 +135,20 @@ def test_a_cut_answer_is_never_a_good_end(codec, data):
     if not isinstance(events[-1], ev.Failed):
         # All that may be missing is an ornament, such as the last line end.
         assert joined(events) == joined(decoded(codec, [written]))
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_half_an_event_is_never_a_good_end(codec, data):
+    """Also after the stop reason: usage and the mark of the end may be all that is missing."""
+    written = encoded(codec, data.draw(answers_of(codec, failed=False)))
+    cut = written[: -data.draw(st.integers(1, min(len(written) - 1, 150)))]
+    frame_end = b"\n\n" if "event-stream" in codec.content_type else b"\n"
+    rest = cut.rpartition(frame_end)[2]
+    if rest.strip() and not is_complete(rest.rpartition(b"data: ")[2].strip()):
+        assert isinstance(decoded(codec, [cut])[-1], ev.Failed)
+        assert isinstance(decoded(codec, single_bytes(cut))[-1], ev.Failed)
 
 
 @every_input

@@ -4,12 +4,15 @@ Each run has an empty home, a clean environment, a dummy key, telemetry off, and
 loopback. A client that cannot be installed is skipped with the reason; one that runs must work.
 """
 
+import fcntl
 import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -253,9 +256,22 @@ def install(client: Client) -> Path:
     return place / "node_modules" / ".bin" / client.command
 
 
+@contextmanager
+def installing(name: str) -> Iterator[Path]:
+    """Yield the place of `name`; other workers that want it wait until it is installed."""
+    HOME.mkdir(exist_ok=True)
+    with (HOME / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # given back when the file is closed
+        yield HOME / name
+
+
 def npm_install(name: str, *packages: str) -> Path:
     """Install npm packages into a place of their own; skip the test if that fails."""
-    place = HOME / name
+    with installing(name) as place:
+        return _npm_installed(name, place, packages)
+
+
+def _npm_installed(name: str, place: Path, packages: tuple[str, ...]) -> Path:
     ready = place / ".ready"
     if ready.exists() and ready.read_text() == " ".join(packages):
         return place

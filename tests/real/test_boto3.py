@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.real.clients import HOME
+from tests.real.clients import installing
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
@@ -21,15 +21,15 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="session")
 def boto3() -> Path:
     """Return the directory of boto3; skip where it cannot be installed."""
-    home = HOME / "boto3"
-    if not (home / "done").exists():
-        install = [sys.executable, "-m", "pip", "install", "-q", "--require-hashes", "--target"]
-        done = subprocess.run(
-            [*install, str(home), "-r", str(LIST)], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            pytest.skip(f"boto3 cannot be installed: {done.stderr[-300:]}")
-        (home / "done").touch()
+    with installing("boto3") as home:
+        if not (home / "done").exists():
+            install = [sys.executable, "-m", "pip", "install", "-q", "--require-hashes", "--target"]
+            done = subprocess.run(
+                [*install, str(home), "-r", str(LIST)], capture_output=True, text=True, check=False
+            )
+            if done.returncode:
+                pytest.skip(f"boto3 cannot be installed: {done.stderr[-300:]}")
+            (home / "done").touch()
     return home
 
 

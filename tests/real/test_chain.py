@@ -9,7 +9,7 @@ import pytest
 from tests.node import malicious_stories, stories
 from tests.node.deployed import deployed
 from tests.node.local_chain import CHAIN_ID
-from tests.node.random_stories import play, worlds
+from tests.node.random_stories import play_all
 from tests.ports import HeldPort
 from tests.real.clients import clean_environment, npm_install
 
@@ -91,10 +91,6 @@ class TestMalicious(malicious_stories.Malicious):
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("first", range(0, STORIES, _EACH))
-async def test_every_coin_of_a_random_story_is_accounted_for(
-    home, anvil, tmp_path, monkeypatch, first
-):
+async def test_every_coin_of_a_random_story_is_accounted_for(anvil, tmp_path, monkeypatch, first):
     monkeypatch.setattr("toolbridge.node.funding.resolving.LAG", 2.0)
-    async with worlds(home, anvil) as world:
-        for seed in range(first, first + _EACH):
-            await play(world, seed, tmp_path / str(seed))
+    await play_all(anvil, range(first, first + _EACH), tmp_path)

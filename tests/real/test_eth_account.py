@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.real.clients import HOME
+from tests.real.clients import installing
 
 from toolbridge.node.chain.address import checksum
 from toolbridge.node.chain.transaction import Transaction, sign, signer
@@ -33,15 +33,24 @@ for key, transaction in json.load(sys.stdin):
 @pytest.fixture(scope="session")
 def eth_account() -> Path:
     """Return a Python with eth-account; skip where it cannot be installed."""
-    home = HOME / "eth-account"
-    python = home / "bin" / "python"
-    if not (home / "done").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-        install = [str(python), "-m", "pip", "install", "-q", "--require-hashes", "-r", str(LIST)]
-        done = subprocess.run(install, capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"eth-account cannot be installed: {done.stderr[-300:]}")
-        (home / "done").touch()
+    with installing("eth-account") as home:
+        python = home / "bin" / "python"
+        if not (home / "done").exists():
+            subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+            install = [
+                str(python),
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--require-hashes",
+                "-r",
+                str(LIST),
+            ]
+            done = subprocess.run(install, capture_output=True, text=True, check=False)
+            if done.returncode:
+                pytest.skip(f"eth-account cannot be installed: {done.stderr[-300:]}")
+            (home / "done").touch()
     return python
 
 

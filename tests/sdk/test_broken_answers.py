@@ -103,7 +103,7 @@ async def test_a_structured_stream_names_the_provider_that_broke_off():
     async with model_server(ends) as server:
         provider = ProviderConfig(api="openai_chat", url=server.url, retries=0)
         config = Config(providers={"there": provider}, map={"default": "there/m"})
-        with pytest.raises(toolbridge.StreamFailed, match=r"^there: the provider's stream ended"):
+        with pytest.raises(toolbridge.StreamFailed, match=r"^there: the provider's answer ended"):
             await toolbridge.astart_stream("hi", config=config, keep=False).result()
 
 

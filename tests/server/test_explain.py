@@ -1,6 +1,7 @@
 """`GET /v1/explain/{id}` and `toolbridge explain`: what was done with a request, and why."""
 
 import asyncio
+import contextlib
 import json
 import os
 import pty
@@ -11,6 +12,7 @@ import sys
 import aiohttp
 import pytest
 from tests.peers import bridged, gateway, line_of, model_server, replay, whole
+from tests.waiting import until
 
 from toolbridge.cli.explain import lines_of
 from toolbridge.config import Config, ProviderConfig
@@ -353,3 +355,49 @@ async def test_a_request_of_another_process_is_explained_from_the_ledger(home, t
     assert found["route"]["attempts"] == [{"model": "there/tiny"}]
     assert "→ there/tiny: " in shown
     assert "no running process of the gateway has the bodies" in shown
+
+
+async def broken(_, line):
+    await line.head(kind="application/x-ndjson")
+    await line.send(json.dumps(line_of("half an")) + "\n")
+    line.cut()
+
+
+async def test_an_answer_that_broke_off_is_shown_with_its_failure():
+    async with bridged(broken) as (url, _, _), aiohttp.ClientSession() as session:
+        async with session.post(f"{url}/v1/messages", json=asked(stream=True)) as answer:
+            with contextlib.suppress(aiohttp.ClientPayloadError):
+                await answer.read()
+        id = answer.headers["request-id"]
+        _, found = await get(url, id)
+        async with session.get(f"{url}/v1/requests/{id}") as answer:
+            listed = await answer.json()
+    assert found["status"] == 200
+    assert found["error"]["type"] == "truncated"
+    assert "ollama closed the connection" in found["error"]["message"]
+    (attempt,) = found["route"]["attempts"]
+    assert attempt["problem"] == f"truncated: {found['error']['message']}"
+    assert (
+        attempt["then"] == "the client had got a part of the answer, which ended with this failure"
+    )
+    assert listed["explanation"]["error"] == found["error"]
+    text = "\n".join(lines_of(found, lambda _, text: text))
+    assert text.count(f"truncated: {found['error']['message']}") == 2
+
+
+async def test_an_answer_whose_client_has_left_is_shown_as_aborted():
+    async def endless(_, line):
+        await line.head(kind="application/x-ndjson")
+        await line.send(json.dumps(line_of("half an")) + "\n")
+        await line.gone()
+
+    async with bridged(endless) as (url, _, app):
+        async with aiohttp.ClientSession() as session:
+            answer = await session.post(f"{url}/v1/messages", json=asked(stream=True))
+            await answer.content.readany()
+            answer.close()
+            id = answer.headers["request-id"]
+        await until(lambda: not app.in_flight and len(app.recent_requests))
+        _, found = await get(url, id)
+    assert found["error"] == {"type": "aborted", "message": "the client disconnected"}
+    assert "aborted: the client disconnected" in "\n".join(lines_of(found, lambda _, text: text))

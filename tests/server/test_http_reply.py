@@ -3,6 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from toolbridge.server.http_protocol import ServerState
 from toolbridge.server.http_reply import LONGEST_HEADER, encode_head, framing
 
 FRAMED = framing("POST", 200, sized=True, modern=True, keeps=True)
@@ -35,6 +36,9 @@ def test_no_value_adds_a_line_or_is_changed_without_need(headers):
 
 
 def test_the_date_of_each_second_is_sent():
-    dates = [[(b"date", b"one")], [(b"date", b"two")]]
-    heads = [encode_head(200, {}, FRAMED, date) for date in (*dates, *dates)]
-    assert [head.split(b"\r\n")[1] for head in heads] == [b"date: one", b"date: two"] * 2
+    state = ServerState()
+    for date in (b"one", b"two"):
+        state.set_date(date)
+        head = encode_head(200, {}, FRAMED, state.default_lines)
+        assert head.split(b"\r\n")[1] == b"date: " + date
+        assert state.default_headers == [(b"date", date)]

@@ -118,8 +118,12 @@ async def test_the_journal_has_a_line_before_the_bytes_that_it_describes(
         found = (state / "toolbridge" / "journal").glob("*.journal")
         return [line for path in found for line in ledger_journal._lines_of(path)]
 
-    def checked(transport, pieces) -> None:
-        data = b"".join(pieces)
+    def checked(waiting) -> None:
+        for transport, pieces in waiting.items():
+            check(b"".join(pieces))
+            write({transport: pieces})
+
+    def check(data: bytes) -> None:
         if data.startswith(b"POST /"):  # to the provider
             sent.append(len(sent))
             in_time.append(len({line.row.id for line in lines()}) >= len(sent))
@@ -127,7 +131,6 @@ async def test_the_journal_has_a_line_before_the_bytes_that_it_describes(
             ended.append(len(ended))
             used = {line.row.id for line in lines() if line.row.output and not line.row.estimated}
             in_time.append(len(used) >= len(ended))
-        write(transport, pieces)
 
     monkeypatch.setattr(turn_writes, "_write", checked)
     async with team(state) as (url, _):

@@ -51,7 +51,7 @@ def test_counters_go_on_after_they_were_read():
         metrics.record_call(made, 200)
         read = metrics.text().split("\n")
     labels = 'model="m",provider=""'
-    assert f'toolbridge_requests_total{{{labels},status="200",surface="openai_chat"}} 3' in read
+    assert f'toolbridge_requests_total{{{labels},status="200",surface="openai_chat"}} 6' in read
     assert 'toolbridge_seconds_total{surface="openai_chat"} 0.75' in read
     assert 'toolbridge_first_token_seconds_total{surface="openai_chat"} 1.5' in read
     assert f'toolbridge_tokens_total{{direction="input",{labels}}} 30' in read

@@ -360,3 +360,36 @@ def test_first_party_providers_pass_through_and_no_others():
 def test_a_users_setting_decides_and_else_whose_server_it_is(name, settings, passes):
     config = Config(providers={name: ProviderConfig(**settings)})
     assert passes_through(find_providers(config, {})[name]) is passes
+
+
+GENERATED = b'{"model":"m","response":"hi","done":true,"done_reason":"stop","eval_count":1}\n'
+LATE = b'{"model":"m","response":"late","done":false}\n'
+ENDS = {
+    "generate": ("ollama", "/api/generate", GENERATED, LATE, True),
+    "generate, no stream": ("ollama", "/api/generate", GENERATED, LATE, False),
+    "generate, not JSON": ("ollama", "/api/generate", GENERATED, b"late\n", True),
+    "messages": ("anthropic", "/v1/messages", STREAM, b"event: ping\ndata: late\n\n", True),
+}
+
+
+@pytest.mark.parametrize("case", ENDS)
+@pytest.mark.parametrize("apart", [False, True], ids=["together", "apart"])
+async def test_bytes_after_the_end_of_an_answer_are_not_forwarded(case, apart):
+    api, path, whole, late, stream = ENDS[case]
+
+    async def serve(_, line):
+        await line.head(200, "application/x-ndjson" if api == "ollama" else "text/event-stream")
+        for piece in (whole, late) if apart else (whole + late,):
+            await line.send(piece)
+            await asyncio.sleep(0.01)
+        await line.end()
+
+    asked = {"model": "m", "prompt": "x", "stream": stream}
+    body = json.dumps(asked).encode() if api == "ollama" else ODD
+    async with passing(serve, api) as (url, *_):
+        reply, found, clean = await post(url, body, path)
+    assert (reply.status, clean) == (200, True)
+    assert b"hi" in found
+    assert b"late" not in found
+    if stream:
+        assert found == whole

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.peers import gateway
 
 from toolbridge.config import Config
-from toolbridge.core.messages import HealingReport, Loss, Message, Step
+from toolbridge.core.messages import HealingReport, Loss, Message, Problem, Step
 from toolbridge.core.redaction import Redactor
 from toolbridge.core.usage import Usage
 from toolbridge.server.http import IncomingRequest
@@ -28,9 +28,14 @@ class Full(io.StringIO):
         raise OSError(28, "No space left on device")
 
 
+def write(log: RequestLog, entry: Entry, status: int = 200) -> None:
+    log.add(entry, status)
+    log.write_added(later=False)
+
+
 @pytest.mark.req("PX-X6")
 def test_a_log_that_cannot_be_written_harms_no_answer():
-    RequestLog("json", Full()).write(Entry("req_00000000").line(200))
+    write(RequestLog("json", Full()), Entry("req_00000000"), 200)
 
 
 @pytest.mark.req("PX-X6")
@@ -40,7 +45,7 @@ def test_a_line_is_one_line_whatever_was_asked(style):
     entry = Entry("req_00000000")
     entry.note(http__request__method="GET", url__path="/x\n\x1b[31m\x9b", error__type="e")
     entry.note(error__message="a\rb\u2028c")
-    RequestLog(style, out).write(entry.line(404))
+    write(RequestLog(style, out), entry, 404)
     assert out.getvalue().count("\n") == 1
     assert out.getvalue().endswith("\n")
     assert not {"\x1b", "\r"} & set(out.getvalue())
@@ -58,7 +63,7 @@ def test_a_line_is_bounded_and_holds_no_secret(style):
     entry.note(url__path="/" + "x" * 100_000, session__id="sk_live_123456", error__type="e")
     entry.note(error__message=f"the key open-sesame {'y' * 100_000}")
     entry.losses = [Loss(f"extra.{n}", "z" * 1000) for n in range(1000)]
-    RequestLog(style, out, Redactor(["open-sesame"])).write(entry.line(400))
+    write(RequestLog(style, out, Redactor(["open-sesame"])), entry, 400)
     assert len(out.getvalue()) < 20_000
     assert "sesame" not in out.getvalue()
     assert "sk_live" not in out.getvalue()
@@ -94,7 +99,7 @@ async def test_the_lines_of_a_turn_are_one_write(monkeypatch):
 class SlowLog(RequestLog):
     """A log that looks for secrets in each line as a whole."""
 
-    def _is_plain(self, _):
+    def _has_plain_fields(self, _):
         return False
 
 
@@ -109,26 +114,40 @@ TEXTS = st.lists(st.sampled_from(WORDS), max_size=4).map("".join)
 def written(kind: type[RequestLog], requests) -> str:
     out = io.StringIO()
     log = kind("json", out, Redactor(["open-sesame"]))
-    for path, model, routes in requests:
+    for path, model, routes, id, error in requests:
         entry = Entry("req_00000000")
-        entry.at = 1_700_000_000.25
+        entry.at, entry.took = 1_700_000_000.25, 0.0015
         entry.note(url__path=path, gen_ai__request__model=model)
-        entry.fields["routes.tried"] = routes
-        log.write({**entry.line(200), "duration_ms": 1.5})
+        if routes:
+            entry.fields["routes.tried"] = routes
+        if id:
+            entry.note(upstream__request__id=id)
+        problem = Problem("overloaded", error) if error else None
+        if error:
+            entry.note(error__type="aborted")
+        entry.finish(Message(stop="end", problem=problem))
+        write(log, entry)
     return out.getvalue()
 
 
-@given(st.lists(st.tuples(TEXTS, TEXTS, st.lists(TEXTS, max_size=3)), max_size=4))
-@example([(word, "a", []) for word in WORDS])
-@example([("a", "a", [word]) for word in WORDS])
-@example([("a", "b", ["x"] * 21)])
+REQUESTS = st.tuples(TEXTS, TEXTS, st.lists(TEXTS, max_size=3), TEXTS, TEXTS)
+
+
+@given(st.lists(REQUESTS, max_size=4))
+@example([(word, "a", [], "", "") for word in WORDS])
+@example([("a", "a", [word], "", "") for word in WORDS])
+@example([("a", "a", [], word, "") for word in WORDS])
+@example([("a", "a", [], "b", word) for word in WORDS])
+@example([("a", "b", ["x"] * 21, "", "")])
 def test_lines_that_need_no_change_are_written_like_all_others(requests):
     assert written(RequestLog, requests) == written(SlowLog, requests)
 
 
 def test_a_field_with_the_name_of_a_secret_is_masked():
     out = io.StringIO()
-    RequestLog("json", out).write({"request.id": "req_00000000", "api_key": "hunter2"})
+    entry = Entry("req_00000000")
+    entry.fields["api_key"] = "hunter2"
+    write(RequestLog("json", out), entry)
     assert json.loads(out.getvalue())["api_key"] == "[redacted]"
 
 
@@ -137,7 +156,7 @@ def test_what_the_model_wrote_is_not_in_the_line():
     entry = Entry("req_00000000")
     steps = (Step("trailing comma removed", 1, '{"a":"private",}', '{"a":"private"}'),)
     entry.finish(Message(healed=(HealingReport("c1", "t", 1, steps),)))
-    RequestLog("json", out).write(entry.line(200))
+    write(RequestLog("json", out), entry, 200)
     assert "private" not in out.getvalue()
     [healed] = json.loads(out.getvalue())["healed"]
     assert healed == {
@@ -151,9 +170,9 @@ def test_what_the_model_wrote_is_not_in_the_line():
 def test_a_log_that_is_closed_or_missing_harms_no_answer(style, monkeypatch):
     closed = io.StringIO()
     closed.close()
-    RequestLog(style, closed).write(Entry("req_00000000").line(200))
+    write(RequestLog(style, closed), Entry("req_00000000"), 200)
     monkeypatch.setattr("sys.stderr", None)
-    RequestLog(style).write(Entry("req_00000000").line(200))
+    write(RequestLog(style), Entry("req_00000000"), 200)
 
 
 def test_the_row_of_a_running_request_has_its_time_so_far():

@@ -1,6 +1,7 @@
 """Structured streams over a WebSocket: the same events, and what a client says back."""
 
 import asyncio
+import io
 import json
 
 import pytest
@@ -10,6 +11,7 @@ from tests.server.test_stream import LAMP, PIZZA, SEARCH, codes, names, number, 
 from tests.streams import Said, ask, call, chunk, reply, scripted, streaming, thing
 
 from toolbridge.config import HttpConfig
+from toolbridge.server.request_log import RequestLog
 
 
 def at(url: str, query: str = "") -> str:
@@ -191,9 +193,81 @@ UPGRADE = (
         UPGRADE.replace(b"host:", b"content-length: 2\r\nhost:") + b"{}",
         UPGRADE + b"\x81\x85abcdxyzzy",
         UPGRADE.replace(b"host:", b"x: %b\r\nhost:" % (b"y" * 8100)),
+        UPGRADE.replace(b"version: 13", b"version: 8"),
+        UPGRADE.replace(b"sec-websocket-version: 13\r\n", b""),
+        UPGRADE.replace(b"dGhlIHNhbXBsZSBub25jZQ==", b"dGhl"),
+        UPGRADE.replace(b"sec-websocket-key", b"sec-websocket-other"),
     ],
 )
 async def test_what_cannot_open_a_line_is_an_error_in_json(data):
     async with streaming(scripted()) as (url, _, _):
         answer = only(await exchange(url, data))
     assert (answer.status, answer.json["error"]["code"]) == (400, "bad_http")
+
+
+@pytest.mark.parametrize("names", [bytes.lower, bytes.title, bytes.upper])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        UPGRADE.replace(b"host:", b"origin: https://evil.example\r\nhost:"),
+        UPGRADE.replace(b"host:", b"origin: null\r\nhost:"),
+        UPGRADE.replace(b"host:", b"origin: http://127.0.0.1.evil.example\r\nhost:"),
+        UPGRADE.replace(b"host: 127.0.0.1", b"host: evil.example"),
+    ],
+)
+async def test_a_web_page_opens_no_line(changed, names):
+    """Browsers write `Origin` and `Host`; the names of header fields have no case."""
+    line, *fields = changed.split(b"\r\n")
+    parts = [field.partition(b":") for field in fields]
+    data = b"\r\n".join([line, *(names(name) + colon + value for name, colon, value in parts)])
+    async with streaming(scripted(reply())) as (url, _, _):
+        answer = only(await exchange(url, data))
+    assert (answer.status, answer.json["error"]["code"]) == (403, "not_allowed")
+    assert answer.headers["request-id"].startswith("req_")
+
+
+async def test_a_page_of_loopback_opens_a_line():
+    page = "http://localhost:5173"
+    async with (
+        streaming(scripted(reply())) as (url, _, _),
+        websockets.connect(at(url), origin=page) as line,
+    ):
+        await line.send('{"type": "start", "prompt": "x"}')
+        assert (await listen(line))[-1].name == "done"
+
+
+@pytest.mark.parametrize("name", ["X-Api-Key", "x-api-key", "X-API-KEY"])
+async def test_a_key_opens_a_line_in_any_case_of_its_name(name):
+    async with streaming(scripted(reply()), key="secret") as (url, _, _):
+        sent = [(name, "secret")]
+        async with websockets.connect(at(url), additional_headers=sent) as line:
+            await line.send('{"type": "start", "prompt": "x"}')
+            assert (await listen(line))[-1].name == "done"
+
+
+async def test_a_line_is_in_the_log_and_in_the_metrics():
+    out = io.StringIO()
+    async with streaming(scripted(reply())) as (url, _, app):
+        app._request_log = RequestLog("json", out)
+        async with websockets.connect(at(url)) as line:
+            await line.send('{"type": "start", "prompt": "x"}')
+            events = await listen(line)
+        async with websockets.connect(at(url)) as line:
+            await line.send('{"type": "nonsense"}')
+            with pytest.raises(websockets.ConnectionClosedError):
+                await listen(line)
+        only(await exchange(url, UPGRADE.replace(b"host: 127.0.0.1", b"host: evil.example")))
+        counted = only(await exchange(url, b"GET /metrics HTTP/1.0\r\n\r\n")).body.decode()
+    first, second, third = map(json.loads, out.getvalue().splitlines()[:3])
+    assert [one["url.path"] for one in (first, second, third)] == ["/v1/stream/ws"] * 3
+    assert [one["http.response.status_code"] for one in (first, second, third)] == [101, 101, 403]
+    assert first["run"] == events[0].id.rpartition(":")[0]
+    assert "error.type" not in first
+    assert [one["error.type"] for one in (second, third)] == ["malformed_request", "not_allowed"]
+    sums = [line for line in counted.splitlines() if "toolbridge_requests_total{" in line]
+    sums = [
+        line.partition("status=")[2]
+        for line in sums
+        if 'provider="",' in line and 'surface="stream"' in line
+    ]
+    assert sums == ['"101",surface="stream"} 2', '"403",surface="stream"} 1']

@@ -79,6 +79,18 @@ async def test_a_request_of_another_process_is_explained_with_its_edits(two):
     assert "there is no request" in missing["error"]["message"]
 
 
+async def test_a_structured_stream_of_another_process_is_explained_with_its_calls(two):
+    async with two(ledger="off") as ((one, other), _, model), aiohttp.ClientSession() as session:
+        body = {"prompt": "x", "mode": "sentinel", "max_tokens": 50}
+        async with session.post(f"{one}/v1/stream", json=body) as answer:
+            await answer.read()
+        id = answer.headers["request-id"]
+        own, theirs = await explained(one, id), await explained(other, id)
+        last = await explained(other, "last")
+    assert theirs == own == last
+    assert len(theirs["calls"]) == model.requests > 0
+
+
 async def test_the_last_request_is_the_last_one_of_all_processes(two):
     async with two() as ((one, other), _, _):
         first = await answered(one)

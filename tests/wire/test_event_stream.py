@@ -4,7 +4,7 @@ import pytest
 from tests.clouds import message
 from tests.tables import every_row
 
-from toolbridge.core.errors import BrokenWire
+from toolbridge.core.errors import BrokenWire, Truncated
 from toolbridge.wire.event_stream import MAX_HEADERS, EventMessage, EventStreamReader
 
 DELTA = bytes.fromhex(
@@ -73,8 +73,11 @@ def test_every_cut_gives_the_same_messages():
 
 @EVERY
 def test_half_a_message_is_none(data, type, name):
-    for cut in range(len(data)):
-        assert read(data[:cut]) == []
+    for cut in range(1, len(data)):
+        reader = EventStreamReader()
+        assert reader.feed(data[:cut]) == []
+        with pytest.raises(Truncated, match="in the middle of an event"):
+            reader.close()
 
 
 @EVERY

@@ -78,9 +78,9 @@ CASES = [
     ),
     pytest.param(b"data: \xff\xfe\n\n", [SseEvent(b"\xff\xfe")], id="not-utf8-stays"),
     pytest.param(b"event: \xff\ndata: a\n\n", [SseEvent(b"a", "\ufffd")], id="event-not-utf8"),
-    pytest.param(b"data: a\n", [SseEvent(b"a", whole=False)], id="no-empty-line"),
-    pytest.param(b"data: a\r", [SseEvent(b"a", whole=False)], id="ends-in-cr"),
-    pytest.param(b"data: a\n\ndata: b", [SseEvent(b"a"), SseEvent(b"b", whole=False)], id="cut"),
+    pytest.param(b"data: a\n", [SseEvent(b"a")], id="no-empty-line"),
+    pytest.param(b"data: a\r", [SseEvent(b"a")], id="ends-in-cr"),
+    pytest.param(b"data: a\n\ndata: b", [SseEvent(b"a"), SseEvent(b"b")], id="cut"),
     pytest.param(b"event: x\nda", [], id="cut-in-a-name"),
 ]
 
@@ -147,7 +147,7 @@ def test_frames_come_as_soon_as_they_are_whole():
 def test_what_is_closed_holds_nothing_back():
     reader = SseReader()
     reader.feed(b"data: a")
-    assert reader.close() == [SseEvent(b"a", whole=False)]
+    assert reader.close() == [SseEvent(b"a")]
     assert reader.close() == []
 
 

@@ -114,9 +114,11 @@ def estimate_request(request: Request, *, family: str = "") -> Steps[int]:
         tokens += _system_tokens(text.text, kind)
     turns = request.turns
     done, counted = 0, 0.0
+    ends: tuple[int, ...] = (len(turns),)
     if len(turns) >= LONG:
         done, counted = _counted.find(turns, family) or (0, 0.0)
-    for end in ends_of(turns, done):
+        ends = ends_of(turns, done)
+    for end in ends:
         for number, turn in enumerate(turns[done:end], 1):
             only = turn.content[0] if len(turn.content) == 1 else None
             if type(only) is Text and only.text.isascii():  # counted faster than found in the turn

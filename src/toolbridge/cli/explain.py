@@ -118,6 +118,10 @@ def lines_of(found: JsonObject, paint: Paint) -> Iterator[str]:
     if process := found.get("process"):
         yield f"  answered by the process {_text(process)}"
     yield from _section("route", _route_lines(client, route), paint)
+    if run := found.get("run"):
+        calls = _call_lines(_objects(found.get("calls")))
+        yield from _section(f"model calls of {_text(run)}", calls, paint)
+        return
     if found.get("tool_mode"):
         mode = f"tool mode {_text(found.get('tool_mode'))}, dialect {_text(found.get('dialect'))}"
         yield from _section("tools", iter([mode]), paint)
@@ -147,6 +151,15 @@ def _description_lines(described: list[JsonObject]) -> Iterator[str]:
         tokens = f"{_text(one.get('input'))}+{_text(one.get('output'))} tokens"
         failed = f", {_text(one.get('error'))}" if one.get("error") else ""
         yield f"{_text(one.get('model'))}: status {_text(one.get('status'))}, {tokens}{failed}"
+
+
+def _call_lines(calls: list[JsonObject]) -> Iterator[str]:
+    for one in calls:
+        state = "running" if one.get("running") else f"status {_text(one.get('status'))}"
+        failed = f", {_text(one.get('error'))}" if one.get("error") else ""
+        tokens = f"{_text(one.get('input'))}+{_text(one.get('output'))} tokens"
+        took = f"{_text(one.get('total_ms'))} ms"
+        yield f"{_text(one.get('id'))}  {_text(one.get('model'))}: {state}{failed}, {tokens}, {took}"
 
 
 def _section(title: str, lines: Iterator[str], paint: Paint) -> Iterator[str]:

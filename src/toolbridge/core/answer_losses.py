@@ -75,8 +75,9 @@ def _is_plain(message: Message) -> bool:
 
 def all_losses(message: Message, shows: AnswerFeatures) -> tuple[Loss, ...]:
     """Return the losses of the answer's decoder and those of its encoding in this API."""
-    found = losses_of(message, shows)
-    return (*message.losses, *found) if message.losses else found
+    if _is_plain(message):
+        return message.losses
+    return (*message.losses, *losses_of(message, shows))
 
 
 def loss_field(message: Message, shows: AnswerFeatures) -> JsonObject:

@@ -6,6 +6,8 @@ that. Their stream encoders pass block events through a `BlockOrder` and write w
 
 from typing import TypeAlias
 
+import msgspec
+
 from toolbridge.core import events as ev
 
 BlockEvent: TypeAlias = (
@@ -26,13 +28,12 @@ _ENDS = (ev.TextEnd, ev.ThinkingEnd, ev.CallEnd, ev.PartAdded)
 _NO_BLOCK = -1
 
 
-class BlockOrder:
+class BlockOrder(msgspec.Struct, eq=False):
     """Passes the events of the oldest open block and holds the events of the others."""
 
-    def __init__(self) -> None:
-        self.current = _NO_BLOCK
-        """The index of the block whose events pass; -1 while no block is open."""
-        self._held: dict[int, list[BlockEvent]] = {}
+    current: int = _NO_BLOCK
+    """The index of the block whose events pass; -1 while no block is open."""
+    _held: dict[int, list[BlockEvent]] = {}
 
     def feed(self, event: BlockEvent) -> list[BlockEvent]:
         """Return the events that can be written now, `event` among them or not."""

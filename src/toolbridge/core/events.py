@@ -38,11 +38,11 @@ class Started(msgspec.Struct, frozen=True, tag="started"):
     """The provider's envelope without id and model, for clients of the same API."""
 
 
-class TextStart(msgspec.Struct, frozen=True, tag="text_start"):
+class TextStart(msgspec.Struct, frozen=True, gc=False, tag="text_start"):
     index: int
 
 
-class TextDelta(msgspec.Struct, frozen=True, tag="text_delta"):
+class TextDelta(msgspec.Struct, frozen=True, gc=False, tag="text_delta"):
     index: int
     text: str
 
@@ -58,7 +58,7 @@ class ThinkingStart(msgspec.Struct, frozen=True, tag="thinking_start"):
     """See `Thinking.field`."""
 
 
-class ThinkingDelta(msgspec.Struct, frozen=True, tag="thinking_delta"):
+class ThinkingDelta(msgspec.Struct, frozen=True, gc=False, tag="thinking_delta"):
     index: int
     text: str
 
@@ -74,7 +74,7 @@ class CallStart(msgspec.Struct, frozen=True, tag="call_start"):
     name: str
 
 
-class CallDelta(msgspec.Struct, frozen=True, tag="call_delta"):
+class CallDelta(msgspec.Struct, frozen=True, gc=False, tag="call_delta"):
     index: int
     json: str
 

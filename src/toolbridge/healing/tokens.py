@@ -67,8 +67,10 @@ _MEMBER = (
 )
 """An unambiguous member: without quotes or escapes inside, followed by a key or the end."""
 CLEAR_MEMBER = lazy_pattern(_MEMBER)
-NEXT_CLEAR_MEMBER = lazy_pattern(rf"{_WS},{_WS}(?:{_MEMBER})?+")
-"""A comma, with the unambiguous member after it, if any."""
+NEXT_CLEAR_MEMBER = lazy_pattern(rf"{_WS},{_WS}(?:{_MEMBER})?")
+"""A comma, with the unambiguous member after it, if any.
+
+Not possessive: with Python up to 3.11.4 the match would end inside a member (python/cpython#106052)."""
 SOUND_KEY = lazy_pattern(rf'"({_TEXT}{{1,64}}+)"[ \t]{{0,8}}+:(?:[{_BLANK}]|\\[nrt])*+')
 """A valid key with its colon and white space."""
 LONE_KEY = lazy_pattern(

@@ -49,6 +49,11 @@ class AnswerStages(msgspec.Struct, eq=False):
             return
         self._chain = StageChain(stages)
 
+    @property
+    def is_transparent(self) -> bool:
+        """Whether `close` returns nothing: a gate holds nothing at the end."""
+        return self._chain is None
+
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         return self.feed_all([event])
 
@@ -67,19 +72,21 @@ class AnswerStages(msgspec.Struct, eq=False):
         if events and self.on_finish and isinstance(end := events[-1], ev.Finished):
             self.on_finish(end, self._healer is not None and self._healer.broken)
         if events and isinstance(events[0], ev.Started):
-            return self._identified(events[0], events[1:])
+            return self._identified(events[0], events)
         return events
 
     def close(self) -> list[ev.Event]:
-        return [] if self._chain is None else self._chain.close()  # a gate holds nothing at the end
+        return [] if self._chain is None else self._chain.close()
 
-    def _identified(self, first: ev.Started, rest: list[ev.Event]) -> list[ev.Event]:
+    def _identified(self, first: ev.Started, events: list[ev.Event]) -> list[ev.Event]:
         """Return the first events of the answer with its own id."""
         if not self.id:
-            return [first, *rest]
+            return events
         if self.seen is not None and first.id and self.seen.is_new(first.id):
             self.id = first.id
-        return [msgspec.structs.replace(first, id=self.id), *rest]
+        identified = events.copy()
+        identified[0] = msgspec.structs.replace(first, id=self.id)
+        return identified
 
 
 def _with_usage(events: list[ev.Event], given: list[ev.Event]) -> list[ev.Event]:

@@ -24,10 +24,11 @@ from toolbridge.policy.answer_stages import AnswerStages
 from toolbridge.policy.rescue import is_unparsed
 from toolbridge.policy.retry import hides_status, may_retry, wait
 from toolbridge.routing.exchange_trace import ExchangeTrace
+from toolbridge.routing.opened_answer import batches_of
 from toolbridge.routing.route import Route
 from toolbridge.routing.sources import Batch, HttpSource, Source
 
-__all__ = ["AnswerAttempts", "Batch", "KnownAnswer", "OpenedAnswer", "SendableRequest"]
+__all__ = ["AnswerAttempts", "Batch", "SendableRequest"]
 
 Pause: TypeAlias = Callable[[float], Awaitable[None]]
 """Waits before a retry; a replay does not wait."""
@@ -37,24 +38,6 @@ _ENDS = frozenset({ev.Finished, ev.Failed})
 _UNNAMED = frozenset({"truncated", "broken_wire"})
 """Failures that a decoder finds; the others are reported by the provider, in its own words."""
 _PRELUDE = frozenset({ev.Started, ev.UsageReported, ev.LogprobsReported, ev.Lost})
-
-
-class OpenedAnswer(Protocol):
-    """The answer to a request that is prepared for one route; nothing is sent before it is read."""
-
-    has_next: bool
-    """Whether another provider can answer instead."""
-    opens_at: float
-    """When the client gets status and headers in any case, by the event loop; 0 for no time."""
-
-    @property
-    def needs_other_api(self) -> bool: ...
-    @property
-    def maker(self) -> str: ...
-    @property
-    def aborts(self) -> bool: ...
-    def events(self) -> AsyncGenerator[Batch, None]: ...
-    async def message(self) -> Message: ...
 
 
 class SendableRequest(Protocol):
@@ -98,6 +81,7 @@ class AnswerAttempts(msgspec.Struct, eq=False):
     has_next: bool = False
     """Whether another provider can answer instead: then the waits are short."""
     opens_at: float = 0.0
+    ended: bool = False
     _current: "_Attempt | None" = None
 
     @property
@@ -115,30 +99,51 @@ class AnswerAttempts(msgspec.Struct, eq=False):
         """Whether a failure in mid-stream closes the connection instead of sending an error."""
         return self._request.route.provider_config.midstream_failure == "abort"
 
-    async def events(self) -> AsyncGenerator[Batch, None]:
+    def events(self) -> AsyncGenerator[Batch, None]:
         """Yield the events of the answer, one batch per chunk from the network.
 
         A failure before the first batch is raised; a later one is the last event. A batch is empty
         only in passthrough, where bytes may arrive that no event describes.
         """
+        return batches_of(self)
+
+    async def begin(self) -> Batch | None:
+        """Return the first batch of `events`. Many answers have no more: then `ended` is set."""
         while True:
             attempt = self._attempt()
             try:
                 try:
-                    while (batch := await attempt.read()) is not None:
-                        yield batch
-                finally:
-                    await attempt.close()
-                return
-            except ToolbridgeError as error:
-                if attempt.has_content:
+                    batch = await attempt.read()
+                    self.ended = batch is None or attempt.has_ended()
+                except BaseException:
+                    self.ended = True
                     raise
+                finally:
+                    if self.ended:
+                        await attempt.close()
+            except ToolbridgeError as error:
                 if rescued := self._request.rescue(error.problem, self._trace.seed):
                     self._trace.failed(error.problem, "the answer was read from the error")
-                    yield rescued
-                    return
+                    return rescued
                 if not await self._again(error.problem):
                     raise
+            else:
+                return batch
+
+    async def read(self) -> Batch | None:
+        """Return the next batch of `events`, None at the end."""
+        if self.ended or self._current is None:
+            return None
+        batch = await self._current.read()
+        if batch is None or self._current.has_ended():
+            await self.close()
+        return batch
+
+    async def close(self) -> None:
+        """Close the connection of an answer that was not read to its end."""
+        if not self.ended and self._current is not None:
+            self.ended = True
+            await self._current.close()
 
     def push_to(self, sink: "BatchSink") -> None:
         """Pass the rest of the answer to `sink`, as far as it can be pushed; the rest is yielded.
@@ -157,6 +162,8 @@ class AnswerAttempts(msgspec.Struct, eq=False):
                 try:
                     while (batch := await attempt.read()) is not None:
                         fold.feed_all(batch)
+                        if attempt.has_ended():
+                            break
                 finally:
                     await attempt.close()
                 message = fold.message
@@ -210,25 +217,6 @@ class AnswerAttempts(msgspec.Struct, eq=False):
         attempt = _Attempt(source, stages, request.route.provider, not again, limits)
         self._current = attempt
         return attempt
-
-
-class KnownAnswer:
-    """An answer that needs no request to a model; it has the methods of `AnswerAttempts`."""
-
-    aborts = False
-    maker = ""
-    needs_other_api = False
-    has_next = False
-    opens_at = 0.0
-
-    def __init__(self, events: Batch) -> None:
-        self._events = events
-
-    async def events(self) -> AsyncGenerator[Batch, None]:
-        yield self._events
-
-    async def message(self) -> Message:
-        return collect(self._events)
 
 
 class AttemptLimits:
@@ -317,6 +305,13 @@ class _Attempt(msgspec.Struct, eq=False):
                 held, self._held = self._held, []
                 return held
         return None if self._over else await self._read_rest()
+
+    def has_ended(self) -> bool:
+        """Return whether nothing follows what was read: most short answers arrive whole."""
+        source = self._source
+        if self._finished and isinstance(source, HttpSource) and source.has_arrived:
+            self._over = self._stages.is_transparent
+        return self._over
 
     def _noted_end(self, batch: Batch) -> Batch:
         """Note whether `batch` ends the answer; return it with the provider's name in a failure."""

@@ -142,6 +142,10 @@ class Charge(msgspec.Struct, eq=False):
         """
         if self.key is not None:
             await self._charges.reserve(self, route, asked)
+        self.use(route, asked, waits=waits)
+
+    def use(self, route: Route, asked: RequestSize, *, waits: bool) -> None:
+        """Note that `route` is tried now, for which nothing has to be reserved any more."""
         tried, self._route, self._asked = self._route, route, asked
         if route is not tried:
             self._known = None
@@ -149,11 +153,21 @@ class Charge(msgspec.Struct, eq=False):
             if self._waits:
                 self._charges.wait(self)
             else:
-                self._note(self._first_row())
+                self._note(self._request.running_row(_first_usage(asked), True))
 
     def leave(self) -> None:
         """Charge nothing for the route: its answer needs no model."""
         self._route = self._asked = None
+
+    def settled_at_once(self, message: Message) -> bool:
+        """Settle an answer that costs nothing and has no reservation; return whether it is one."""
+        waits = self._waits and self.reservation is None and not self._settled
+        if not waits or (found := self._used_free(message)) is None:
+            return False
+        self._ended = message, *found
+        self._settled = True
+        self._charges.wait(self)
+        return True
 
     async def settle(self, message: Message) -> None:
         """Settle the reservation. Call it before the client gets the end of the answer.
@@ -177,19 +191,12 @@ class Charge(msgspec.Struct, eq=False):
             used = await self._priced(Message(), usage)
             await self._charges.settle(reservation, used.usage)
 
-    def _first_row(self) -> LedgerRow:
-        """Return the row of a request that is sent now.
-
-        The cost is left out: the price list may have to be loaded, and the request would wait.
-        """
-        return self._request.running_row(Usage(input=self._prompt), True)
-
     def note_waiting(self, journal: RowJournal) -> None:
         """Let the journal have, with its next `flush`, the row that waits."""
         if self._request.end_in(journal):
             return
         if self._ended is None:
-            row = self._first_row()
+            row = self._request.running_row(_first_usage(self._asked), True)
         else:
             _, used, estimated = self._ended
             row = self._request.running_row(used.usage, estimated)
@@ -223,6 +230,22 @@ class Charge(msgspec.Struct, eq=False):
     async def __aexit__(
         self, _: type[BaseException] | None, error: BaseException | None, __: object
     ) -> None:
+        await self.end(error)
+
+    def ended_at_once(self) -> bool:
+        """End the charge of an answer that was settled; return False if `end` has to do it."""
+        if self.reservation is not None or self._ended is None or self._asked is None:
+            return False
+        message, used, estimated = self._ended
+        if message is not self.message:
+            return False
+        self._settled = True
+        self._charges.leave(self)
+        self._request.finish(used, estimated)
+        return True
+
+    async def end(self, error: BaseException | None) -> None:
+        """Settle what is left, after `error` if there was one."""
         try:
             if error is None:
                 await self._close(self.message)
@@ -309,14 +332,21 @@ class Charge(msgspec.Struct, eq=False):
 
     async def _used(self, message: Message) -> tuple[Message, bool]:
         """Return `message` with the usage of all requests to the model, and whether it is estimated."""
-        if self._earlier is _NOTHING:
-            usage, estimated = spent(message, 0 if self._asked is None else self._asked.prompt)
-        else:
-            usage, estimated = self._last(message)
+        if (found := self._used_free(message)) is not None:
+            return found
+        usage, estimated = self._last(message)
+        if self._earlier is not _NOTHING:
             usage = usage.plus(self._earlier)
-        if usage is message.usage and self._route is not None and not has_price(self._route):
-            return message, estimated
         return await self._priced(message, usage), estimated
+
+    def _used_free(self, message: Message) -> tuple[Message, bool] | None:
+        """Like `_used`, for the only request to a model without a price; None otherwise."""
+        if self._earlier is not _NOTHING or self._route is None or has_price(self._route):
+            return None
+        usage, estimated = spent(message, 0 if self._asked is None else self._asked.prompt)
+        if usage is not message.usage:
+            message = msgspec.structs.replace(message, usage=usage)
+        return message, estimated
 
     async def _priced(self, message: Message, usage: Usage) -> Message:
         if self._route is not None and has_price(self._route):
@@ -337,6 +367,14 @@ class InnerCharges(Protocol):
 
     def call(self, route: Route, asked: RequestSize) -> AbstractAsyncContextManager[Charge]:
         """Reserve for one request, and settle it at the end of the context."""
+
+
+def _first_usage(asked: RequestSize | None) -> Usage:
+    """Return the usage of a request that is sent now.
+
+    The cost is left out: the price list may have to be loaded, and the request would wait.
+    """
+    return Usage(0 if asked is None else asked.prompt)
 
 
 def _with_usage(row: LedgerRow, usage: Usage, *, estimated: bool) -> LedgerRow:

@@ -8,7 +8,6 @@ providers.
 
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
 from typing import TypeAlias
 
 from toolbridge.config import ProviderConfig
@@ -22,16 +21,19 @@ from toolbridge.policy.failover import (
     may_try_next,
     overflowed_window,
 )
-from toolbridge.routing.attempts import AnswerAttempts, Batch, BatchSink, OpenedAnswer
+from toolbridge.routing.attempts import AnswerAttempts, Batch, BatchSink
 from toolbridge.routing.charge import BudgetExceeded, PriceUnknown
 from toolbridge.routing.models import ModelRoutes
-from toolbridge.routing.provider_health import PassedOver, ProviderHealth
+from toolbridge.routing.opened_answer import OpenedAnswer, batches_of
+from toolbridge.routing.provider_health import PassedOver, ProviderHealth, RequestInFlight
 from toolbridge.routing.route import Route
 
 FindAddresses: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
 """Returns the addresses of a chain, in the order in which they are tried."""
-ReserveFor: TypeAlias = Callable[[Route], Awaitable[None]]
-"""Reserves for a route what the request may use there; raises if the key of the caller may not."""
+ReserveFor: TypeAlias = Callable[[Route], Awaitable[None] | None]
+"""Reserves for a route what the request may use there; raises if the key of the caller may not.
+
+It returns None if that is done at once."""
 OpenAttempts: TypeAlias = Callable[[Route, Sequence[TriedAddress]], Awaitable[OpenedAnswer]]
 """Prepares a request for a route, with the addresses that were tried before; nothing is sent yet."""
 
@@ -52,6 +54,10 @@ class AnswerChain:
     opens_at = 0.0
     """When the client gets status and headers in any case, by the event loop; 0 for no time."""
     _reopened = False
+    _sending: RequestInFlight | None = None
+    """The request whose answer is read, from its first batch to its end."""
+    _last: ev.Event | None = None
+    """The last event that was read."""
     last_error: ToolbridgeError | None = None
     """The failure of the address that was tried last."""
     reserve: ReserveFor | None = None
@@ -100,38 +106,75 @@ class AnswerChain:
             self._insists = not self._is_chain
             await self._advance()
 
-    async def events(self) -> AsyncGenerator[Batch, None]:
+    def events(self) -> AsyncGenerator[Batch, None]:
         """Yield the events of the answer.
 
         A failure before the first batch is raised; a later one is the last event.
         """
+        return batches_of(self)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing follows the batch that was read last. Of most answers that is known later."""
+        return self._sending is None
+
+    async def begin(self) -> Batch | None:
+        """Return the first batch of `events`, None without one; `read` returns the following ones."""
         if self._left is None:
             await self.prepare()
         while True:
-            begun = False
-            last: ev.Event | None = None
             sending = self._health.sending(self.route, insists=self._insists)
-            self.attempts.opens_at = self.opens_at
+            attempts = self.attempts
+            attempts.opens_at = self.opens_at
             try:
                 if sending.places is not None:
                     await sending.places.enter(self._caller)
-                with sending:
-                    async with aclosing(self.attempts.events()) as batches:
-                        async for batch in batches:
-                            if not begun:
-                                begun = True
-                                sending.answered()
-                                self._health.note_answer(self.route.address)
-                            if batch:
-                                last = batch[-1]
-                            yield batch
-                    sending.ended(last.problem if isinstance(last, ev.Failed) else None)
-            except ToolbridgeError as error:
-                if begun:
+                sending.enter()
+                try:
+                    batch = await attempts.begin()
+                except BaseException as error:
+                    sending.leave(error)
                     raise
+            except ToolbridgeError as error:
                 await self._go_on(error)
-            else:
-                return
+                continue
+            if batch is not None:
+                sending.answered()
+                self._health.note_answer(self.route.address)
+            self._sending = sending
+            self._note(batch)
+            return batch
+
+    async def read(self) -> Batch | None:
+        """Return the next batch of `events`, None at the end."""
+        if self._sending is None:
+            return None
+        try:
+            batch = await self.attempts.read()
+        except BaseException as error:
+            await self.close(error)
+            raise
+        self._note(batch)
+        return batch
+
+    def _note(self, batch: Batch | None) -> None:
+        """Note the events that were read, and the end of the answer."""
+        if batch:
+            self._last = batch[-1]
+        sending = self._sending
+        if sending is not None and (batch is None or self.attempts.ended):
+            self._sending = None
+            last = self._last
+            sending.ended(last.problem if isinstance(last, ev.Failed) else None)
+
+    async def close(self, error: BaseException | None = None) -> None:
+        """Close the connection of an answer that was not read to its end."""
+        sending, self._sending = self._sending, None
+        if sending is not None:
+            try:
+                await self.attempts.close()
+            finally:
+                sending.leave(error)
 
     async def message(self) -> Message:
         """Return the whole answer; after every failure another address may be tried."""
@@ -142,13 +185,18 @@ class AnswerChain:
             try:
                 if sending.places is not None:
                     await sending.places.enter(self._caller)
-                with sending:
+                sending.enter()
+                try:
                     message = await self.attempts.message()
-                    sending.ended(None)
-                    self._health.note_answer(self.route.address)
-                    return message
+                except BaseException as error:
+                    sending.leave(error)
+                    raise
             except ToolbridgeError as error:
                 await self._go_on(error)
+                continue
+            sending.ended(None)
+            self._health.note_answer(self.route.address)
+            return message
 
     async def _go_on(self, error: ToolbridgeError) -> None:
         """Prepare the request for the next address after a failure; raise without one."""
@@ -218,8 +266,8 @@ class AnswerChain:
     async def _use(self, route: Route) -> None:
         """Prepare the request for `route`."""
         attempts = await self._open(route, tuple(self.tried))
-        if self.reserve is not None:
-            await self.reserve(route)
+        if self.reserve is not None and (reserving := self.reserve(route)) is not None:
+            await reserving
         attempts.has_next = bool(self._left or self._passed_over)
         self.route, self.attempts = route, attempts
 

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolbridge.core import events as ev
-from toolbridge.core.errors import ToolbridgeError, Truncated
+from toolbridge.core.errors import ToolbridgeError, Truncated, UpstreamError
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject, dump_bytes, maybe_object
 from toolbridge.core.messages import Loss, Problem
@@ -36,6 +36,8 @@ from toolbridge.routing.route import Route
 from toolbridge.routing.sources import Batch, HttpRequest, RequestSender, Source
 from toolbridge.routing.translated import ClientSide
 from toolbridge.upstream.http import MAX_WHOLE, Incoming, Upstream
+from toolbridge.wire.reply import complete_data, last_events
+from toolbridge.wire.sse import BOM, SseReader
 from toolbridge.wire.whole_events import WholeEvents, WholeLines
 
 _PRELUDE = {
@@ -50,6 +52,13 @@ _NUMBER = re.compile(rb'"sequence_number"\s*:\s*(\d+)')
 _REPORT = re.compile(rb'"error"|^event: ?(error|response\.failed)\b', re.MULTILINE)
 """Matches an event in which the provider itself reports a failure."""
 _LINE_END = {"ollama": b"\n"}
+_MISSING_ENDS = ((b"\r\n", b"\r\n"), (b"\r", b"\n\r\n"), (b"\n", b"\n"), (b"", b"\n\n"))
+_MARKS = {
+    "anthropic": b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
+    "openai_chat": b"data: [DONE]\n\n",
+}
+"""The last events of APIs that send the stop reason before: nothing of the answer is missing without
+them, but clients wait for them."""
 Framing: TypeAlias = Literal["whole", "stream", "array"]
 """The response that the client asked for: a JSON body, a stream, or Gemini's JSON array."""
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -78,12 +87,15 @@ class PassedBytes:
         asked for: one JSON body instead of a stream, or a stream instead of a body."""
         self.next_number = 0
         """The number that follows the last event, in an API that numbers its events."""
+        self.line_open = False
+        """Whether the last byte is a CR, perhaps the first half of a line end; an LF completes it."""
         self.failure_passed = False
         """Whether the last forwarded event is the provider's own report of its failure."""
         self.rejection: ProviderReply | None = None
 
     def add(self, chunk: bytes) -> None:
         self._chunks.append(chunk)
+        self.line_open = chunk.endswith(b"\r")
         if numbers := _NUMBER.findall(chunk):
             self.next_number = int(numbers[-1]) + 1
 
@@ -217,7 +229,7 @@ class PassthroughSource:
                     reply = ProviderReply(incoming.status, body, dict(incoming.headers))
                     self._passed.rejection = reply
                 raise rejected(incoming, body, self._opening.route)
-            if is_html(incoming):
+            if is_html(incoming.headers):
                 raise await web_page(incoming, provider)
         except ToolbridgeError:
             await incoming.release()
@@ -231,8 +243,10 @@ class PassthroughSource:
 
     def _forward(self, piece: bytes) -> Batch:
         if not self._begun:
+            if self._codec.name in _LINE_END or not self._stream:
+                piece = piece.removeprefix(BOM)  # only server-sent events may begin with one
             self._begun = bool(piece.strip())
-            self._choose_framing(piece.lstrip()[:1])
+            self._choose_framing(piece.strip())
         if self._splitter is None:
             if self._passed.exact:
                 self._passed.add(piece)
@@ -244,12 +258,15 @@ class PassthroughSource:
                 break
         return batch
 
-    def _choose_framing(self, first: bytes) -> None:
+    def _choose_framing(self, begin: bytes) -> None:
         """Choose the splitter by the first byte; a JSON body has to be encoded as a stream."""
         if not self._passed.exact:
             return
+        first = begin.removeprefix(BOM)[:1]
         if not self._stream:
-            self._passed.exact = first == b"{"
+            # Ollama's body is one line; whatever follows it is no part of the answer.
+            lines = self._codec.name == "ollama" and b"\n" in begin
+            self._passed.exact = first == b"{" and not lines
         elif self._codec.name == "ollama":
             self._splitter = WholeLines()
         elif first in {b"{", b"["}:
@@ -259,6 +276,8 @@ class PassthroughSource:
 
     def _watched(self, whole: bytes) -> Batch:
         """Return the events of one whole wire event, and forward its bytes if they may pass."""
+        if self._finished:  # it is no part of the answer
+            return []
         batch = self._decoded(whole)
         self._release(whole, batch)
         return batch
@@ -294,12 +313,35 @@ class PassthroughSource:
                 self._passed.add(rest)  # the second half of a CRLF
             elif not self._finished:
                 # The last event may lack its empty line; half an event is a truncation.
-                whole = rest + _LINE_END.get(self._codec.name, b"\n\n")
-                batch = self._decoded(whole)
-                if _is_unreadable(batch) or not (batch or rest.startswith(b":")):
+                if not self._is_complete(rest):
                     return self._cut(self._half_event())
+                whole = rest + self._missing_end(rest)
+                batch = self._decoded(whole)
                 self._release(whole, batch)
-        return batch + self._decoder.close() or None
+        closing = self._decoder.close()
+        mark = _MARKS.get(self._codec.name) if self._splitter else None
+        if mark and closing and isinstance(closing[-1], ev.Finished):
+            self._passed.add(b"\n" * self._passed.line_open + mark)
+        return batch + closing or None
+
+    def _is_complete(self, rest: bytes) -> bool:
+        """Return whether the bytes after the last whole event are one that lacks its line ends."""
+        try:
+            if self._codec.name in _LINE_END:
+                complete_data(rest)
+            else:
+                reader = SseReader()
+                reader.feed(rest)
+                last_events(reader)
+        except UpstreamError:
+            return False
+        return True
+
+    def _missing_end(self, rest: bytes) -> bytes:
+        """Return the line ends that complete the last event, of the kind that it has."""
+        if self._codec.name in _LINE_END:
+            return _LINE_END[self._codec.name]
+        return next(missing for begun, missing in _MISSING_ENDS if rest.endswith(begun))
 
     def _half_event(self) -> Problem:
         provider = self._opening.route.provider

@@ -7,8 +7,6 @@
 
 import asyncio
 import math
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
@@ -131,10 +129,10 @@ class ProviderHealth:
             self._rests.pop(address.partition("/")[0], None)
 
     def sending(self, route: Route, *, insists: bool) -> "RequestInFlight":
-        """Return the context in which one request is sent to the provider of a route.
+        """Return one request that is sent to the provider of a route.
 
         Unless it `insists`, entering raises `PassedOver` while another request is the probe. Where
-        it has `places`, enter these before that; leaving the context gives the place back.
+        it has `places`, enter these before that; its end gives the place back.
         """
         breaker = self._breakers.get(route.provider)
         if breaker is None:
@@ -173,12 +171,11 @@ class RequestInFlight(msgspec.Struct, eq=False):
     """The places of a provider with a limit of requests at a time."""
     _insists: bool
     _probe: bool = False
-    _noted: bool = False
 
-    def __enter__(self) -> Self:
+    def enter(self) -> None:
+        """Begin; raise `PassedOver` while another is the probe. `ended` or `leave` follows."""
         if self._breaker.until:  # a closed breaker lets every request through, and none is a probe
             self._enter_open(_now())
-        return self
 
     def _enter_open(self, now: float) -> None:
         if not self._insists and not self._breaker.lets_through(now):
@@ -189,11 +186,13 @@ class RequestInFlight(msgspec.Struct, eq=False):
 
     def answered(self) -> None:
         """Note the first content of the answer."""
-        self._breaker.answered()
+        if self._breaker.until:
+            self._breaker.answered()
 
     def ended(self, problem: Problem | None) -> None:
-        """Note the end of the answer: complete, or broken off by a failure."""
-        self._noted = True
+        """Note the end of the answer, complete or broken off by a failure; give the place back."""
+        if self.places is not None:
+            self.places.leave()
         if problem is None or (problem.status and not shows_outage(problem)):
             if self._breaker.failures or self._breaker.until:
                 self._breaker.succeed()
@@ -202,18 +201,15 @@ class RequestInFlight(msgspec.Struct, eq=False):
         elif self._probe:
             self._breaker.leave()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.places is not None:
-            self.places.leave()
+    def leave(self, error: BaseException | None) -> None:
+        """Note that the answer was not read to its end, because of `error` or of its client."""
         if isinstance(error, ToolbridgeError):
             self.ended(error.problem)
-        elif self._probe and not self._noted:
-            self._breaker.leave()  # the client has left
+            return
+        if self.places is not None:
+            self.places.leave()
+        if self._probe:
+            self._breaker.leave()
 
 
 def _left(until: float, now: float) -> int:

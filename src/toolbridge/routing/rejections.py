@@ -61,9 +61,9 @@ def _no_answer(status: int, body: bytes, provider: str) -> BrokenWire:
     )
 
 
-def is_html(incoming: Incoming) -> bool:
+def is_html(headers: Mapping[str, str]) -> bool:
     """Return whether the content type is that of a web page."""
-    return "html" in incoming.headers.get("content-type", "").lower()
+    return "html" in headers.get("content-type", "").lower()
 
 
 async def web_page(incoming: Incoming, provider: str) -> ToolbridgeError:

@@ -25,6 +25,7 @@ from toolbridge.policy.direct_search import DirectSearch
 from toolbridge.policy.server_tool_loop import ServerToolLoop
 from toolbridge.routing.attempts import AnswerAttempts, Batch
 from toolbridge.routing.exchange_trace import ExchangeTrace
+from toolbridge.routing.opened_answer import GeneratedAnswer
 
 RunServerTool: TypeAlias = Callable[[ServerCall, ServerTool], Awaitable[ServerToolOutcome]]
 OpenPass: TypeAlias = Callable[[Request], AnswerAttempts]
@@ -43,7 +44,7 @@ class PassCharges(Protocol):
         """Reserve for the next pass, whose request is now known."""
 
 
-class DirectAnswer:
+class DirectAnswer(GeneratedAnswer):
     """The answer to an agent's search request, which needs no model."""
 
     aborts = False
@@ -95,7 +96,7 @@ class _Running:
         return outcome
 
 
-class ServerToolAnswer:
+class ServerToolAnswer(GeneratedAnswer):
     """One answer over several passes of a model, with tools in between."""
 
     def __init__(

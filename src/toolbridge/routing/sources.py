@@ -50,6 +50,8 @@ _END_WAIT = 0.5
 """Seconds for the end of the bytes after the end of an answer."""
 _LONGEST_BEGINNING = 4096
 """Bytes that are checked for the beginning of a web page."""
+_PAGE_BEGINS = ord("<")
+"""A web page begins with this or with white space, and an answer mostly with a later character."""
 _DEMO_BATCH = 8
 """Events of the demo model per read."""
 
@@ -216,12 +218,9 @@ class RequestSender(msgspec.Struct, frozen=True):
     _on_head: OnHead = ignore_head
     _trace: ExchangeTrace | None = None
 
-    async def open(self) -> Incoming:
+    def open(self) -> Awaitable[Incoming]:
         """Send the request and return its response; raise for a rejection."""
-        incoming = await self.send()
-        if incoming.status >= 400 or is_html(incoming):
-            raise await self._refused(incoming)
-        return incoming
+        return self.send(refuses=True)
 
     async def _refused(self, incoming: Incoming) -> ToolbridgeError:
         """Read a rejection or a web page; return the error about it."""
@@ -232,8 +231,11 @@ class RequestSender(msgspec.Struct, frozen=True):
         finally:
             await incoming.release()
 
-    async def send(self) -> Incoming:
-        """Return the response or the rejection; raise for a redirect and other statuses."""
+    async def send(self, *, refuses: bool = False) -> Incoming:
+        """Return the response or the rejection; raise for a redirect and other statuses.
+
+        With `refuses`, raise for a rejection and for a web page as well.
+        """
         if self.route.provider_config.key == CALLER and _LOGIN.isdisjoint(self._request.headers):
             raise Unauthenticated(_no_login(self.route.provider), provider=self.route.provider)
         trace, request = self._trace, self._request
@@ -264,13 +266,17 @@ class RequestSender(msgspec.Struct, frozen=True):
                 raise await unknown_status(incoming, self.route.provider)
             finally:
                 await incoming.release()
+        if refuses and (incoming.status >= 400 or is_html(headers)):
+            raise await self._refused(incoming)
         return incoming
 
     def _ask(self) -> Awaitable[Incoming]:
-        if self.route.endpoint is not None:
-            return self._ask_cloud(self.route.endpoint)
-        url, headers = self._head()
-        return self._post(url, headers, self._request.body)
+        route, request = self.route, self._request
+        if route.endpoint is not None:
+            return self._ask_cloud(route.endpoint)
+        known = None if request.headers else route.sent_heads.get(request.path)
+        url, headers = known or self._head()
+        return self._post(url, headers, request.body)
 
     async def _ask_cloud(self, endpoint: CloudEndpoint) -> Incoming:
         signed = await self._sign(endpoint)
@@ -285,11 +291,8 @@ class RequestSender(msgspec.Struct, frozen=True):
         )
 
     def _head(self) -> tuple[str, dict[str, str]]:
-        """Return the URL and the headers, which are the same for most requests to a route."""
+        """Return the URL and the headers; keep them if all requests to the path have the same."""
         route, request = self.route, self._request
-        known = None if request.headers else route.sent_heads.get(request.path)
-        if known is not None:
-            return known
         authorization = route.codec.authorize(route.key) if route.key else {}
         config = route.provider_config
         url = endpoint_url(route.provider, config, request.path)
@@ -350,9 +353,17 @@ class HttpSource(msgspec.Struct, eq=False):
         incoming = self._incoming
         if incoming is None:
             incoming = self._incoming = await self._opening.open()
-        while piece := await incoming.read():
+        while True:
+            piece = incoming.read_now()
+            if piece is None:
+                piece = await incoming.read()
+            if not piece:
+                break
             if self._begun is not None:
-                self._check_beginning(incoming, piece)
+                if not self._begun and piece[0] > _PAGE_BEGINS:
+                    self._begun = None
+                else:
+                    self._check_beginning(incoming, piece)
             if batch := self.decode(piece):
                 self._begun = None
                 return batch
@@ -394,4 +405,4 @@ class HttpSource(msgspec.Struct, eq=False):
 
     async def close(self) -> None:
         if self._incoming is not None:
-            await self._incoming.release()
+            self._incoming.end()

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from toolbridge.core.messages import Message, StopReason
 from toolbridge.routing.charge import Charge, InnerCharges, RequestSize
 from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.route import Route
@@ -58,5 +57,4 @@ async def metered(
         try:
             yield
         finally:
-            stop: StopReason = "end" if count.final else "aborted"
-            charge.message = Message(usage=count.usage, stop=stop) if count.began else None
+            charge.message = count.answer

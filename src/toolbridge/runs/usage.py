@@ -11,6 +11,7 @@ import msgspec
 
 from toolbridge.core import events as ev
 from toolbridge.core.json import JsonObject
+from toolbridge.core.messages import Message, Problem
 from toolbridge.core.usage import Cost, Usage
 from toolbridge.routing.failover import AnswerChain
 from toolbridge.routing.pricing import pricing
@@ -30,6 +31,8 @@ class CallTokens:
         """Whether the provider has answered anything."""
         self.final = False
         """Whether the provider has reported the usage of the whole answer."""
+        self.problem: Problem | None = None
+        """Why the answer broke off, if it did."""
 
     def feed(self, event: ev.Event, /) -> None:
         self.began = self.began or not isinstance(event, ev.Failed)
@@ -42,8 +45,20 @@ class CallTokens:
                 self._reported = usage
             case ev.Finished():
                 self.final = bool(self._reported.total)
+            case ev.Failed(problem):
+                self.problem = problem
             case _:
                 pass
+
+    @property
+    def answer(self) -> Message | None:
+        """The answer without its contents, for the ledger; None if there was none."""
+        if self.problem is not None:
+            usage = self.usage if self.began else Usage()
+            return Message(usage=usage, stop="error", problem=self.problem)
+        if not self.began:
+            return None
+        return Message(usage=self.usage, stop="end" if self.final else "aborted")
 
     @property
     def usage(self) -> Usage:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from toolbridge.accounting.limits_of_keys import Amounts
@@ -31,6 +31,7 @@ from toolbridge.server.lifecycle import Lifecycle
 from toolbridge.server.metrics import Metrics, configured_models
 from toolbridge.server.recent_requests import RecentRequests
 from toolbridge.server.request_log import Entry, RequestLog
+from toolbridge.server.run_requests import RunRequests
 from toolbridge.server.turn_end import TurnEnd
 from toolbridge.store import log_output, private_files
 from toolbridge.store.budgets import Reservation
@@ -75,11 +76,13 @@ class App:
         self._finished: dict[App, list[tuple[Entry, int]]] = {}
         """The requests that have finished in this turn of the event loop; a reload shares them."""
         self._telemetry = _telemetry(config, self.gateway)
-        self._ids = Ids(os.urandom(16))
+        self.request_id = Ids(os.urandom(16)).request
+        """Returns a new request id."""
         self._stack = AsyncExitStack()
         self.in_flight: dict[IncomingRequest, Entry] = {}
         """The tasks and entries of authenticated requests; `http.max_requests` limits their number."""
         self.recent_requests = RecentRequests()
+        self.run_requests = RunRequests()
         self.watchers: set[str] = set()
         """The ids of the requests that follow the recent ones, for the page."""
         self.lifecycle = Lifecycle()
@@ -178,10 +181,6 @@ class App:
             self._stack.push_async_callback(self._answers[0].close)
         return self._answers[0]
 
-    def request_id(self) -> str:
-        """Return a new request id."""
-        return self._ids.request()
-
     def open_entry(self, exchange: IncomingRequest) -> Entry:
         """Return a new log entry for a request."""
         fields: dict[str, Json] = {
@@ -224,27 +223,20 @@ class App:
 
     def _record(self, ended: list[tuple[Entry, int]], *, later: bool) -> None:
         """Record requests: each step for all of them, so that its code stays in the caches."""
-        _each(ended, self._count)
-        _each(ended, self._note_later if later else self._note_now)
+        _each(ended, self.metrics.record)
+        _each(ended, partial(self._note, later=later))
         if self._request_log.writes:
-            lines: list[dict[str, Json]] = []
-            _each(ended, lambda entry, status: lines.append(entry.line(status)))
-            self._request_log.write_all(lines, later=later)
+            _each(ended, self._request_log.add)
+            self._request_log.write_added(later=later)
         _each(ended, _end)
 
-    def _count(self, entry: Entry, status: int) -> None:
-        self.metrics.record(entry, status, entry.seconds if entry.took is None else entry.took)
-
-    def _note_now(self, entry: Entry, status: int, *, later: bool = False) -> None:
+    def _note(self, entry: Entry, status: int, *, later: bool) -> None:
         if entry.asks_model:
             self._record_call(entry, status, later=later)
         elif entry.on_end is not None:  # for a model, and rejected before that was clear
             self.recent_requests.add(entry.row(status))
         for one, its_status in entry.inner:
             self.record_inner_call(one, its_status)
-
-    def _note_later(self, entry: Entry, status: int) -> None:
-        self._note_now(entry, status, later=True)
 
     def record_inner_call(self, entry: Entry, status: int) -> None:
         """Add a request that the gateway itself has made for another one.

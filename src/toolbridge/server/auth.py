@@ -54,7 +54,7 @@ class Guard:
                     where=where,
                 )
         self._key = key.encode()
-        self._created = created
+        self.created = created
         self._cors = config.cors
         self._local = all(map(is_loopback, hosts.values()))
         self._good_host = b""
@@ -68,16 +68,16 @@ class Guard:
 
     async def refresh(self) -> None:
         """Read the created keys again."""
-        await self._created.refresh()
+        await self.created.refresh()
 
     @property
     def is_fresh(self) -> bool:
         """Whether the created keys were read recently enough for `check_now`."""
-        return time.monotonic() < self._created.fresh_until
+        return time.monotonic() < self.created.fresh_until
 
     def check_now(self, request: IncomingRequest) -> None:
         """Like `check`, with the created keys as they were read last."""
-        created = self._created
+        created = self.created
         needs_key = bool(self._key) or created.required
         headers = request.head.headers
         if b"origin" in headers or (not needs_key and headers.get(b"host") != self._good_host):
@@ -103,7 +103,7 @@ class Guard:
     @property
     def needs_key(self) -> bool:
         """Whether every request needs a key."""
-        return bool(self._key) or self._created.required
+        return bool(self._key) or self.created.required
 
     def _check_origin(self, request: IncomingRequest, *, needs_key: bool) -> None:
         headers = request.head.headers

@@ -4,7 +4,7 @@ A turn outlives the failures of its providers: `serve_by` is called for each add
 the request is prepared for, and replaces what the address before it has set.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
@@ -77,17 +77,25 @@ class ClientTurn(msgspec.Struct, eq=False):
         if tried or self.edits:
             self.lose(())
 
-    async def reserve(self, route: Route) -> None:
-        """Reserve for `route` what the request may use; raise if the key has too little left."""
-        if self.charge is None:
-            return
-        if self.counted is None:
-            self.charge.leave()
-            return
+    def reserve(self, route: Route) -> Awaitable[None] | None:
+        """Reserve for `route` what the request may use; raise if the key has too little left.
+
+        Return what the caller must await, None if nothing has to be reserved.
+        """
+        charge, counted = self.charge, self.counted
+        if charge is None:
+            return None
+        if counted is None:
+            charge.leave()
+            return None
         asked = self.asked.request
-        size = RequestSize(self.counted.tokens, asked.max_tokens, asked.sampling.n or 1)
+        size = RequestSize(counted.tokens, asked.max_tokens, asked.sampling.n or 1)
         # The bytes of other exchanges go elsewhere than to a connection.
-        await self.charge.fit(route, size, waits=type(self.exchange) is HttpExchange)
+        waits = type(self.exchange) is HttpExchange
+        if charge.key is not None:
+            return charge.fit(route, size, waits=waits)
+        charge.use(route, size, waits=waits)
+        return None
 
     def note_tried(self, tried: Sequence[TriedAddress]) -> None:
         """Report the addresses that did not answer, in the log and in a header."""

@@ -14,20 +14,21 @@ class Deadline:
     def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[], None]) -> None:
         self._loop = loop
         self._expire = expire
-        self._due: float | None = None
+        self.due: float | None = None
+        """When it expires, by the event loop; None while there is no deadline."""
         self._timer: asyncio.TimerHandle | None = None
         self._at = 0.0
 
     def set(self, seconds: float) -> None:
-        self._due = self._loop.time() + seconds
-        if self._timer is None or self._at > self._due:
-            self._arm(self._due)
+        self.due = self._loop.time() + seconds
+        if self._timer is None or self._at > self.due:
+            self._arm(self.due)
 
     def clear(self) -> None:
-        self._due = None
+        self.due = None
 
     def stop(self) -> None:
-        self._due = None
+        self.due = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -45,10 +46,10 @@ class Deadline:
 
     def _tick(self) -> None:
         self._timer = None
-        if self._due is None:
+        if self.due is None:
             return
-        if self._loop.time() >= self._due:
-            self._due = None
+        if self._loop.time() >= self.due:
+            self.due = None
             self._expire()
         else:
-            self._arm(self._due)
+            self._arm(self.due)

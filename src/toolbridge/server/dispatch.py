@@ -35,6 +35,7 @@ _METRICS = "/metrics"
 _OPEN = frozenset(
     {"/", "/health", "/health/liveness", "/health/liveliness", "/health/readiness"}
     | {"/healthz", "/livez", "/readyz"}
+    | routes.PAGES
 )
 """Paths that need no key."""
 
@@ -76,16 +77,21 @@ class Dispatcher:
         """Stop the `App` after its last request."""
         await self._app.stop()
 
-    def websocket(self, state: ServerState) -> asyncio.Protocol:
+    def websocket(self, state: ServerState, head: Head) -> asyncio.Protocol:
         """Return the protocol of a connection that a client upgrades to a WebSocket."""
+        from toolbridge.server import stream_ws
         from toolbridge.server.websocket import websocket_protocol
 
-        return websocket_protocol(self._serve_websocket, state, self._app.config.max_body)
+        app = self._app
+        # The head as it is checked for every request. uvicorn's scope has the names of the header fields
+        # as the client wrote them, in which a check for `origin` does not find `Origin`.
+        request = IncomingRequest(head)
+        request.id, request.path = app.request_id(), routes.WEBSOCKET
 
-    async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from toolbridge.server import stream_ws
+        async def serve(_: Scope, receive: Receive, send: Send) -> None:
+            await stream_ws.serve(app, request, receive, send)
 
-        await stream_ws.serve(self._app, scope, receive, send)
+        return websocket_protocol(serve, state, app.config.max_body)
 
     def serve(self, exchange: HttpExchange) -> Coroutine[None, None, None]:
         """Answer one request and record it."""
@@ -103,7 +109,7 @@ class Dispatcher:
         makes_answer = make is not None
         try:
             try:
-                if make is None and not app.guard.is_fresh:
+                if make is None and entry.started >= app.guard.created.fresh_until:
                     await self._refresh_keys(app, exchange)
                 serve = make or self._admitted(app, exchange, entry)
                 await serve(app, exchange, entry)
@@ -121,8 +127,8 @@ class Dispatcher:
                     _note_disconnect(exchange, entry, Aborted("the client disconnected"))
                 return
             # The server is shutting down and the grace period of this request is over.
-            entry.note(error__type="aborted")
             text = "the gateway is shutting down; try again when it runs"
+            entry.note(error__type="aborted", error__message=text)
             await _reject(exchange, Problem("overloaded", text))
             raise
         finally:
@@ -147,23 +153,25 @@ class Dispatcher:
     async def _refresh_keys(self, app: App, exchange: HttpExchange) -> None:
         """Read the created keys again, if the request needs one."""
         self._allow_origin(exchange)  # also for an error
-        if exchange.method != "OPTIONS" and _is_checked(exchange):
+        if exchange.method != "OPTIONS" and exchange.path not in _OPEN:
             await app.guard.refresh()
 
     def _admitted(self, app: App, exchange: HttpExchange, entry: Entry) -> routes.Serve:
         """Check the caller; return what answers the request."""
-        method = exchange.method
-        if method == "OPTIONS" or b"origin" in exchange.head.headers:
+        method, path, headers = exchange.method, exchange.path, exchange.head.headers
+        if method == "OPTIONS" or b"origin" in headers:
             self._allow_origin(exchange)
         if method == "OPTIONS":
             return _reply_to_options
-        if _is_checked(exchange):
+        if path not in _OPEN:
             app.guard.check_now(exchange)
-            if exchange.path != _METRICS:
+            if path != _METRICS:
                 app.admit(exchange, entry)
         if method == "GET":
             app.flush()  # what it reads has the requests before it, also those of this turn
-        return self._resume if keeps_answer(exchange, app.config) else _route(exchange)
+        if keeps_answer(exchange, app.config):
+            return self._resume
+        return _route(exchange)
 
     async def _resume(self, app: App, exchange: HttpExchange, entry: Entry) -> None:
         """Answer with a kept answer: a new one, or one that was asked for before."""
@@ -197,10 +205,6 @@ class Dispatcher:
                 "x-toolbridge-run, x-toolbridge-answer",
                 "vary": "origin",
             }
-
-
-def _is_checked(exchange: HttpExchange) -> bool:
-    return exchange.path not in _OPEN and exchange.path not in routes.PAGES
 
 
 async def _reply_to_options(_: App, exchange: HttpExchange, __: Entry) -> None:
@@ -254,7 +258,7 @@ def _route(exchange: HttpExchange) -> routes.Serve:
 
 def _note_disconnect(exchange: HttpExchange, entry: Entry, error: Aborted) -> None:
     exchange.status = exchange.status or error.status
-    entry.note(error__type=error.kind)
+    entry.note(error__type=error.kind, error__message=str(error))
 
 
 async def _reject(exchange: HttpExchange, problem: Problem) -> None:

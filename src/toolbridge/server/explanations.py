@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from toolbridge import codecs
-from toolbridge.accounting.limits_of_keys import NANOS
 from toolbridge.core.caller import owner_of
 from toolbridge.core.errors import ToolbridgeError, UnknownRoute
 from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
-from toolbridge.core.messages import HealingReport, Loss, Request
+from toolbridge.core.messages import HealingReport, Loss, Problem, Request
 from toolbridge.core.redaction import Redactor
 from toolbridge.explain.edits import Comparison, Edit
 from toolbridge.explain.prefix import Prefix, compare_prompts
@@ -27,8 +26,8 @@ from toolbridge.server.http import HttpExchange
 from toolbridge.server.kept_requests import KeptRequest
 from toolbridge.server.request_log import Entry, stamp
 from toolbridge.server.request_rows import RowView, ledger_row, own_row
+from toolbridge.server.row_explanations import explain_row, explain_run
 from toolbridge.server.team_records import TeamAnswer
-from toolbridge.store.ledger import LedgerRow
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App
@@ -39,6 +38,7 @@ _LONGEST = 400
 _MOST = 20
 """Items of one list inside a value."""
 _MOST_EDITS = 200
+_BROKE_OFF = "the client had got a part of the answer, which ended with this failure"
 _NO_REASON = "no reason is recorded; please report this request"
 _COMPARED = 8
 """Earlier requests that are compared; a client sends side requests between the turns."""
@@ -49,21 +49,31 @@ async def serve(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     id = exchange.path.removeprefix(f"{PATH}/")
     entry.note(surface="explain")
     owner = owner_of(exchange.caller)
-    kept = app.gateway.kept_requests.find(id, owner)
+    own = await explain_own(app, id, owner)
     theirs: TeamAnswer | None = None
-    if app.team is not None and (kept is None or id == "last"):
+    if app.team is not None and (own is None or id == "last"):
         answers = await app.team.ask(id, owner, bodies=False)
         theirs = max((one for one in answers if one.contents), key=lambda one: one.at, default=None)
-    if theirs is not None and (kept is None or theirs.at > kept.entry.at):
+    if theirs is not None and (own is None or theirs.at > own[0]):
         shown, process = theirs.contents["explanation"], theirs.name
-    elif kept is not None:
-        shown = await explain_kept(app, kept)
+    elif own is not None:
+        shown = own[1]
         process = "" if app.team is None else app.team.name
     else:
         shown, process = await _explain_row(app, exchange, id), ""
     named: JsonObject = {"process": process} if process else {}
     whole = shown | named if isinstance(shown, dict) else shown
     await exchange.reply(200, dump_bytes(whole))
+
+
+async def explain_own(app: "App", id: str, owner: str) -> tuple[float, Json] | None:
+    """Return when a request of this process began, and its explanation."""
+    kept = app.gateway.kept_requests.find(id, owner)
+    of_run = app.run_requests.find(id, owner)
+    if of_run is not None and (kept is None or of_run.at > kept.entry.at):
+        shown = explain_run(of_run, app.run_requests.calls_of(of_run.run))
+        return of_run.at, _bounded(app.gateway.redactor.value(shown))
+    return None if kept is None else (kept.entry.at, await explain_kept(app, kept))
 
 
 async def _explain_row(app: "App", exchange: HttpExchange, id: str) -> Json:
@@ -74,36 +84,7 @@ async def _explain_row(app: "App", exchange: HttpExchange, id: str) -> Json:
         row = await ledger_row(app, view, id) if own is None else own[0]
     except UnknownRoute:
         raise UnknownRoute(_missing(id)) from None
-    return _bounded(app.gateway.redactor.value(_of_row(row)))
-
-
-def _of_row(row: LedgerRow) -> JsonObject:
-    """Return what the ledger has of a request whose bodies are not in this process."""
-    return {
-        "id": row.id,
-        "time": stamp(row.at),
-        "status": row.status,
-        "client": {"api": row.api, "model": row.asked, "session": row.session},
-        "route": {
-            "asked": row.asked,
-            "why": "the ledger has no reason",
-            "provider": row.provider,
-            "model": row.model,
-            "attempts": [{"model": address} for address in row.routes],
-        },
-        "note": "no running process of the gateway has the bodies of this request, so that there is "
-        f"nothing to compare. The ledger has {row.healings} healings and {row.losses} losses",
-        "tokens": {
-            "input": row.input + row.cache_read + row.cache_write,
-            "output": row.output,
-            "cache_read": row.cache_read,
-            "cache_write": row.cache_write,
-            "reasoning": row.thinking,
-            "cost_usd": None if row.cost is None else row.cost / NANOS,
-        },
-        "times": {"first_token_ms": row.first_token_ms, "total_ms": row.total_ms},
-        **({"error": {"type": row.error, "message": ""}} if row.error else {}),
-    }
+    return _bounded(app.gateway.redactor.value(explain_row(row)))
 
 
 async def explain_kept(app: "App", kept: KeptRequest) -> Json:
@@ -160,12 +141,18 @@ def _collect(kept: KeptRequest, came: Request | ToolbridgeError, why: str) -> Js
     }
     if kept.entry.inner:
         shown["descriptions"] = [_description(*one) for one in kept.entry.inner]
-    error = kept.entry.fields.get("error.message")
-    if error:
-        shown["error"] = {"type": kept.entry.fields.get("error.type"), "message": error}
+    if (failure := _failure(kept.entry)) is not None:
+        shown["error"] = {"type": failure.kind, "message": failure.text}
     if isinstance(came, Request) and last is not None:
         shown |= _edits(kept, came, last)
     return shown
+
+
+def _failure(entry: Entry) -> Problem | None:
+    """Return why the request failed, also after a part of its answer was sent."""
+    if kind := str(entry.fields.get("error.type") or ""):
+        return Problem(kind, str(entry.fields.get("error.message") or ""))
+    return None if entry.message is None else entry.message.problem
 
 
 def _description(entry: Entry, status: int) -> JsonObject:
@@ -198,11 +185,19 @@ def _route(kept: KeptRequest, why: str) -> JsonObject:
         "model": route.target.model,
         "api": route.provider_config.api,
         "passthrough": any(one.passed_through for one in kept.trace.attempts),
-        "attempts": [
-            _attempt(one, after)
-            for one, after in zip_longest(kept.trace.attempts, kept.trace.attempts[1:])
-        ],
+        "attempts": _attempts(kept),
     }
+
+
+def _attempts(kept: KeptRequest) -> list[Json]:
+    attempts = kept.trace.attempts
+    shown = [_attempt(one, after) for one, after in zip_longest(attempts, attempts[1:])]
+    message = kept.entry.message
+    if shown and message is not None and message.problem is not None:
+        text = f"{message.problem.kind}: {message.problem.text}"
+        broke_off: JsonObject = {"problem": text, "then": _BROKE_OFF}
+        shown[-1] = broke_off | shown[-1]
+    return [*shown]
 
 
 def _attempt(attempt: TracedAttempt, after: TracedAttempt | None) -> JsonObject:

@@ -7,7 +7,6 @@ itself: it passes an `ApiEndpoint` with its codec and the values from the path.
 import asyncio
 import os
 from collections.abc import Awaitable, Mapping, Sequence
-from contextlib import aclosing
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -19,7 +18,7 @@ from toolbridge.accounting.spent import with_output
 from toolbridge.config import Config, ProviderConfig, secret, secrets_of
 from toolbridge.core import events as ev
 from toolbridge.core.codec import AnswerContext, Codec, Encoder
-from toolbridge.core.errors import NotAllowed, ToolbridgeError, Truncated
+from toolbridge.core.errors import Aborted, NotAllowed, ToolbridgeError
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Message, Problem, Request
@@ -36,6 +35,7 @@ from toolbridge.server.caller_login import ClientHeaders
 from toolbridge.server.client_turn import ClientTurn, healed_header
 from toolbridge.server.created_keys import permitted_request
 from toolbridge.server.http import HttpExchange, IncomingRequest
+from toolbridge.server.keep_alive import KeepAliveTimer
 from toolbridge.server.kept_requests import KeptRequests
 from toolbridge.server.opaque_tokens import OpaqueTokens
 from toolbridge.server.opening import open_answer
@@ -84,6 +84,7 @@ class Gateway:
         self.tools = GatewayTools(config, env, self.state, self.router.ask_searcher)
         self.charges = Charges(self.engines.budgets, config.limits_offline)
         self.kept_requests = KeptRequests(config.explain_bytes)
+        self._keep_alives = KeepAliveTimer()
         self._recorder = _recorder(config, self.secrets) if config.record else None
         self.answers_in: Codec | None = None
         """The API of every answer, in place of the client's own; a replay may set it."""
@@ -122,7 +123,8 @@ class Gateway:
 
     async def converse(self, exchange: HttpExchange, entry: Entry, ask: ApiEndpoint) -> None:
         """Answer one request to a chat model."""
-        body = entry.body = await exchange.body(self.config.max_body)
+        most = self.config.max_body
+        body = entry.body = exchange.whole_body(most) or await exchange.body(most)
         if self.answers_in is not None:
             ask = _answered_in(self.answers_in, ask)
         kept = self.kept_requests.begin(exchange, ask, body, entry)
@@ -199,19 +201,23 @@ class Gateway:
         """Answer with the first model of the chain that gives an answer."""
         charge = turn.charge = self.charges.begin(turn.exchange.access, turn.entry)
         chain.reserve = turn.reserve
-        async with charge:
+        self.charges.follow(charge)
+        try:
             await chain.prepare()
             if len(turn.kept.body) > LARGE:
                 await next_turn()
             if turn.asked.request.stream:
                 message = await self._stream(turn, chain)
-                if turn.passed is None:
-                    turn.lose_of_answer(message)
             else:
                 message = await self._whole(turn, chain)
             charge.message = message
             if turn.passes == 1 and turn.counted is not None:
                 turn.entry.losses += self.router.learn(message.usage, turn.counted, chain.route)
+        except BaseException as error:
+            await charge.end(error)
+            raise
+        if not charge.ended_at_once():
+            await charge.end(None)
 
     async def _fail_in_stream(self, turn: ClientTurn, problem: Problem) -> None:
         """Send an error as the only event of a stream, for clients that read errors only there."""
@@ -221,6 +227,7 @@ class Gateway:
         writer = TranslatedWriter(turn.codec.stream_encoder(turn.asked))
         reply = self._reply(turn, writer)
         await reply.write(writer.write([ev.Failed(problem)]))
+        reply.stop()
         await reply.finish()
 
     async def count_tokens(self, exchange: HttpExchange, entry: Entry, ask: ApiEndpoint) -> int:
@@ -250,7 +257,7 @@ class Gateway:
         Return the answer as the client gets it: with the output tokens that the ledger has.
         """
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
-        if turn.charge is not None:
+        if turn.charge is not None and not turn.charge.settled_at_once(message):
             await turn.charge.settle(message)
         self.opaque_tokens.keep(message, exchange.caller, maker)
         if turn.passing is not None:
@@ -269,13 +276,13 @@ class Gateway:
         turn.entry.note_first_token()
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
         if turn.passing is not None and (passed := turn.passing.passed).exact:
-            await self._keep(turn, message, chain.maker)
+            await self._keep(turn, message, chain.attempts.maker)
             await exchange.reply(200, passed.take())
             return message
         turn.lose_of_answer(message)
         if message.healed:
             exchange.extra_headers["x-toolbridge-healed"] = healed_header(message)
-        shown = await self._keep(turn, message, chain.maker)
+        shown = await self._keep(turn, message, chain.attempts.maker)
         await exchange.reply(200, codec.encode_message(shown, asked))
         return message
 
@@ -283,29 +290,13 @@ class Gateway:
         encoder = turn.codec.stream_encoder(turn.asked)
         writer = TurnWriter(turn, encoder)
         reply = self._reply(turn, writer)
-        reply.may_change_model = lambda: chain.attempts.has_next
-        chain.opens_at = reply.opens_at
+        reply.chain = chain
+        chain.opens_at = reply.due
         fold = Fold()
         turn.follow(fold)
-
-        last: ev.Event | None = None
+        rest = b""
         try:
-            async with aclosing(chain.events()) as batches:
-                async for batch in batches:
-                    fold.feed_all(batch)
-                    if last is None:
-                        turn.begin(batch, fold)
-                        if turn.exchange.may_push:
-                            # The writer is chosen by now: no other provider can answer.
-                            chain.push_to(reply.sink(fold.feed_all, writer.current.write))
-                    last = batch[-1] if batch else last
-                    if isinstance(last, ev.Failed) and chain.aborts:
-                        return fold.message
-                    written = batch
-                    if batch and isinstance(last, ev.Finished):
-                        message = _as_shown(fold.message, encoder)
-                        written = await self._with_usage_kept(turn, message, chain.maker, batch)
-                    await reply.write(writer.write(written))
+            last, rest = await self._pass_on(turn, chain, reply, writer, fold)
         except ToolbridgeError as error:
             if not reply.opened:
                 raise
@@ -317,10 +308,51 @@ class Gateway:
             raise
         finally:
             reply.stop()
-        if isinstance(last, ev.Failed):
-            return fold.message  # the error was sent; the connection closes without a clean end
-        await reply.finish(writer.close())
-        return fold.message if isinstance(last, ev.Finished) else Message()
+        if not reply.opened and isinstance(last, ev.Finished):
+            await reply.finish(rest)  # `turn.begin` had all events
+            return fold.message
+        if not isinstance(last, ev.Failed):  # else the connection closes without a clean end
+            await reply.finish(rest)
+        message = fold.message if isinstance(last, ev.Finished | ev.Failed) else Message()
+        if turn.passing is None:
+            turn.lose_of_answer(message)
+        return message
+
+    async def _pass_on(
+        self,
+        turn: ClientTurn,
+        chain: AnswerChain,
+        reply: StreamReply,
+        writer: TurnWriter,
+        fold: Fold,
+    ) -> tuple[ev.Event | None, bytes]:
+        """Send the answer; return its last event, and the bytes to finish it with."""
+        last: ev.Event | None = None
+        try:
+            batch = await chain.begin()
+            current = writer.current  # no other provider can answer after the first content
+            while batch is not None:
+                fold.feed_all(batch)
+                if last is None:
+                    turn.begin(batch, fold)
+                    pushes = turn.exchange.may_push and not chain.ended
+                    if pushes and isinstance(current, TranslatedWriter):
+                        chain.push_to(reply.sink(fold.feed_all, current.encode))
+                last = batch[-1] if batch else last
+                if isinstance(last, ev.Failed) and chain.aborts:
+                    return last, b""
+                if batch and isinstance(last, ev.Finished):
+                    batch = await self._with_usage_kept(
+                        turn, _as_shown(fold.message, writer.encoder), chain.attempts.maker, batch
+                    )
+                    if chain.ended and reply.may_send_whole:
+                        return last, current.write(batch) + current.close()
+                await reply.write(current.write(batch))
+                batch = None if chain.ended else await chain.read()
+            return last, current.close()
+        finally:
+            if not chain.ended:
+                await chain.close()
 
     async def _with_usage_kept(
         self, turn: ClientTurn, message: Message, maker: str, batch: Batch
@@ -335,7 +367,7 @@ class Gateway:
         waits = (self.config.first_byte, self.config.keep_alive)
         array = turn.asked.request.extra.get("alt") == "json"
         kind = "application/json" if array else turn.codec.content_type
-        return StreamReply(turn.exchange, kind, writer, waits)
+        return StreamReply(turn.exchange, kind, writer, waits, self._keep_alives)
 
 
 def _report_shutdown(
@@ -346,8 +378,10 @@ def _report_shutdown(
     # What follows the last event of a kept answer is decided where it is read.
     reads = reply.opened and exchange.may_push and not exchange.client_left
     if reads and not aborts and fold.message.stop is None:
-        failed = ev.Failed(Truncated("the gateway was stopped; send the request again").problem)
-        reply.sink(fold.feed_all, writer.write)([failed])
+        failed = ev.Failed(Aborted("the gateway was stopped; send the request again").problem)
+        fold.feed(failed)
+        if piece := writer.write([failed]):
+            exchange.push(piece)
 
 
 def _answered_in(codec: Codec, ask: ApiEndpoint) -> ApiEndpoint:

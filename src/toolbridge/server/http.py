@@ -25,8 +25,8 @@ class Channel(Protocol):
     def keeps_after(self, exchange: "HttpExchange") -> bool:
         """Return whether the connection can serve another request after `exchange`."""
 
-    def defaults(self) -> list[tuple[bytes, bytes]]:
-        """Return the header fields of every response."""
+    def defaults(self) -> bytes:
+        """Return the header lines of every response."""
 
     @property
     def write(self) -> Callable[[bytes], None]:
@@ -34,6 +34,10 @@ class Channel(Protocol):
 
     async def drained(self, *, bounded: bool = False) -> None:
         """Wait until the write buffer has room; if `bounded`, at most for `body_timeout`."""
+
+    @property
+    def whole_body(self) -> Callable[[], bytes]:
+        """Returns the body if it is exactly what has arrived; empty if `read_body` has to."""
 
     async def read_body(self, exchange: "HttpExchange", limit: int) -> bytes: ...
 
@@ -111,6 +115,13 @@ class HttpExchange(IncomingRequest):
         self.channel = channel
         self.extra_headers: dict[str, str] = {}
         self.keeps = head.keep_alive
+
+    def whole_body(self, limit: int) -> bytes:
+        """Return the body if it has arrived and is not compressed; empty if `body` has to read it."""
+        length = self.head.length
+        if length is None or length > limit or b"content-encoding" in self.head.headers:
+            return b""
+        return self.channel.whole_body()
 
     async def body(self, limit: int) -> bytes:
         """Return the whole body, decompressed; raise `TooLarge` above `limit` bytes."""
@@ -208,6 +219,13 @@ class HttpExchange(IncomingRequest):
         if data := head + last:
             channel.write(data)
         channel.answered(self)
+
+    async def send_whole(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """Send a whole response as `start`, `write` and `finish` do, in one step."""
+        if self.channel.paused:
+            await self.channel.drained()
+        self._begin(status, headers)
+        self._finish(body)
 
     async def reply(
         self, status: int, body: bytes, headers: Mapping[str, str] | None = None

@@ -6,6 +6,7 @@ bytes. `http_server` accepts connections and ends them; WebSockets are handed ov
 """
 
 import asyncio
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -31,6 +32,8 @@ LINGER = 2.0
 resets it, and the client may never get the response (RFC 9112, section 9.6)."""
 _LONGEST_FIELD = 8000
 """Bytes; the `websockets` library rejects lines of more than 8192."""
+_WEBSOCKET_KEY = re.compile(rb"[A-Za-z0-9+/]{21}[AQgw]==")
+"""16 bytes in Base64 (RFC 6455, section 4.1)."""
 SLOWEST_BODY = 1024
 """The least bytes per second of a body that takes longer than ten times `body_timeout`."""
 
@@ -50,7 +53,14 @@ class ServerState:
         self.tasks: set[asyncio.Task[None]] = set()
         """The running requests."""
         self.default_headers: list[tuple[bytes, bytes]] = []
-        """The header fields of every response; a new list once a second."""
+        """The header fields of every response."""
+        self.default_lines = b""
+        """The same as they are sent."""
+
+    def set_date(self, date: bytes) -> None:
+        """Send `date` with every response from now on."""
+        self.default_headers = [(b"date", date)]
+        self.default_lines = b"date: %b\r\n" % date
 
 
 class Application(Protocol):
@@ -63,7 +73,7 @@ class Application(Protocol):
 
     def is_websocket(self, path: str) -> bool: ...
 
-    def websocket(self, state: ServerState) -> asyncio.Protocol: ...
+    def websocket(self, state: ServerState, head: Head) -> asyncio.Protocol: ...
 
 
 class HttpConnection(asyncio.Protocol):
@@ -86,6 +96,7 @@ class HttpConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._reader = RequestReader(limits.max_head, limits.max_headers)
+        self.whole_body = self._reader.whole_body
         self._exchange: HttpExchange | None = None
         self._task: asyncio.Task[None] | None = None
         self._deadline = Deadline(self._loop, self._expire)
@@ -101,6 +112,8 @@ class HttpConnection(asyncio.Protocol):
         self._spare = False
         self._unread = False
         """Whether reading from the socket is paused."""
+        self._half_closed = False
+        """Whether the client sends no more, and reads the response."""
         self._more: asyncio.Future[None] | None = None
         """Resolved when more of the body has arrived."""
         self.paused = False
@@ -126,23 +139,38 @@ class HttpConnection(asyncio.Protocol):
         self.resume_writing()
         self._leave()
 
-    def eof_received(self) -> None:
-        """Treat the end of input as a disconnect; clients of these APIs do not half-close."""
-        if self._exchange is not None:
+    def eof_received(self) -> bool:
+        """Answer a client of HTTP/1.0, and a GET that waits; any other client has disconnected.
+
+        TCP shows the end of input of both in the same way until a write fails, so a model would go on
+        for a client that has left. With TLS there is no end of input alone.
+        """
+        exchange = self._exchange
+        if exchange is not None:
+            if self._more is None and self._transport.can_write_eof() and _sends_no_more(exchange):
+                exchange.keeps, self._half_closed = False, True
+                return True
             self._leave()
             self._close()
         elif not self._closing and self._reader.waiting:
             self._refuse(BadHttp("the connection ended within the head of a request"))
+        elif not self._closing:
+            self._close()  # the response may wait for the end of this turn
+        return False
 
     def data_received(self, data: bytes) -> None:
         if self._closing:
             return
-        self._reader.feed(data)
+        reader = self._reader
+        if reader.rest:
+            reader.feed(data)
+        else:  # nearly always
+            reader.rest = data
         if self._more is not None:
             self._wake()
         elif self._exchange is None:
             self._go_on()
-        elif self._reader.waiting > HIGH_WATER:
+        elif reader.waiting > HIGH_WATER:
             self._hold()
 
     def pause_writing(self) -> None:
@@ -219,7 +247,7 @@ class HttpConnection(asyncio.Protocol):
         return self._reader.complete
 
     def _serve(self, head: Head) -> None:
-        self._deadline.clear()
+        self._deadline.due = None  # `clear`, without a call per request
         self._in_head = self._spare = False
         exchange = self._exchange = HttpExchange(head, self)
         # With a name, as `create_task` would format a number for each request.
@@ -245,7 +273,7 @@ class HttpConnection(asyncio.Protocol):
             return
         self._state.connections.discard(self)
         self._deadline.stop()
-        protocol = self._app.websocket(self._state)
+        protocol = self._app.websocket(self._state, head)
         self._writes.flush()
         protocol.connection_made(self._transport)
         protocol.data_received(head.raw)
@@ -323,8 +351,8 @@ class HttpConnection(asyncio.Protocol):
 
     # ── for an exchange ──────────────────────────────────────────────────────
 
-    def defaults(self) -> list[tuple[bytes, bytes]]:
-        return self._state.default_headers
+    def defaults(self) -> bytes:
+        return self._state.default_lines
 
     async def drained(self, *, bounded: bool = False) -> None:
         if not self.paused:
@@ -369,6 +397,9 @@ class HttpConnection(asyncio.Protocol):
             raise
 
     async def _wait_for_more(self, exchange: HttpExchange, since: float, size: int) -> None:
+        if self._half_closed:
+            self._leave()
+            self._close()
         if exchange.client_left:
             raise Aborted("the client disconnected before its request was read")
         idle = self._limits.body_timeout
@@ -391,7 +422,7 @@ class HttpConnection(asyncio.Protocol):
         if self._exchange is not exchange:
             return
         self._exchange = None
-        read_all = self._reader.is_empty
+        read_all = self._reader.complete and not self._reader.rest
         if not exchange.keeps or self._ends:
             if read_all:
                 self._close()
@@ -407,10 +438,22 @@ class HttpConnection(asyncio.Protocol):
             self._go_on()
 
 
+def _sends_no_more(exchange: HttpExchange) -> bool:
+    """Return whether the client is one of HTTP/1.0, or waits for an answer that no model makes.
+
+    `Connection: close` is not enough: clients that send it with every request also leave.
+    """
+    head = exchange.head
+    if not head.modern:
+        return not head.keep_alive
+    return head.method in {"GET", "HEAD"} and not exchange.status
+
+
 def _upgrade_fault(head: Head, waiting: int) -> str:
     """Return why `head` cannot open a WebSocket (RFC 6455, section 4.1); empty if it can.
 
-    uvicorn's protocol fails on these with an assertion error and without a response.
+    uvicorn's protocol fails on these with an assertion error and without a response, or with one that
+    is not JSON and not in the request log.
     """
     if head.method != "GET" or not head.modern or head.length != 0:
         return "open a WebSocket with GET and HTTP/1.1, without a body"
@@ -418,6 +461,10 @@ def _upgrade_fault(head: Head, waiting: int) -> str:
         return "a WebSocket client must not send data before the server has answered"
     if max(map(len, head.raw.split(b"\r\n"))) > _LONGEST_FIELD:
         return f"a header field of a WebSocket request is longer than {_LONGEST_FIELD} bytes"
+    if head.headers.get(b"sec-websocket-version") != b"13":
+        return "open a WebSocket with version 13 (`sec-websocket-version: 13`)"
+    if not _WEBSOCKET_KEY.fullmatch(head.headers.get(b"sec-websocket-key", b"")):
+        return "`sec-websocket-key` must be 16 bytes in Base64"
     return ""
 
 

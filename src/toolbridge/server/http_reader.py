@@ -36,7 +36,8 @@ class RequestReader:
     def __init__(self, max_head: int, max_headers: int) -> None:
         self._max_head = max_head
         self._max_headers = max_headers
-        self._rest = b""
+        self.rest = b""
+        """The buffer: bytes that were not parsed yet."""
         self._scanned = 0
         """Bytes of the buffer that were searched for the end of a head."""
         self.line: RequestLine | None = None
@@ -50,12 +51,7 @@ class RequestReader:
     @property
     def waiting(self) -> int:
         """The number of bytes in the buffer."""
-        return len(self._rest)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether every byte that has arrived belongs to a request that has arrived completely."""
-        return self.complete and not self._rest
+        return len(self.rest)
 
     @property
     def left(self) -> int | None:
@@ -63,24 +59,24 @@ class RequestReader:
         return None if self._chunks is not None else self._left
 
     def feed(self, data: bytes) -> None:
-        self._rest = self._rest + data if self._rest else data
+        self.rest = self.rest + data if self.rest else data
 
     def take_rest(self) -> bytes:
         """Return and clear the buffer; its bytes are not parsed any more."""
-        rest, self._rest = self._rest, b""
+        rest, self.rest = self.rest, b""
         return rest
 
     def head(self) -> Head | None:
         """Return the next head, None until it is complete; raise `BadHttp`."""
         if not self._scanned:
             self.line = None
-            if not self._rest:
+            if not self.rest:
                 return None
         # RFC 9112, section 2.2: a server ignores empty lines before the request line.
-        if self.line is None and self._rest.startswith(b"\r\n"):
-            self._rest = self._rest[_BLANK.match(self._rest).end() :]  # type: ignore[union-attr]
+        if self.line is None and self.rest.startswith(b"\r\n"):
+            self.rest = self.rest[_BLANK.match(self.rest).end() :]  # type: ignore[union-attr]
             self._scanned = 0
-        rest = self._rest
+        rest = self.rest
         end = rest.find(b"\r\n\r\n", self._scanned - 3 if self._scanned > 3 else 0)
         if end < 0:
             self._check_part(rest)
@@ -94,7 +90,7 @@ class RequestReader:
             self.line = known.line
         else:
             head = self._read_head(raw)
-        self._rest = rest[end + 4 :]
+        self.rest = rest[end + 4 :]
         self._left = head.length or 0
         self._chunks = _Chunks() if head.length is None else None
         self.complete = head.length == 0
@@ -128,19 +124,27 @@ class RequestReader:
         text = f"the head of the request is longer than {self._max_head} bytes"
         return BadHttp(text, status=431)
 
+    def whole_body(self) -> bytes:
+        """Return the body if it is exactly what has arrived, as for nearly every request."""
+        body = self.rest
+        if not body or len(body) != self._left:  # `_left` is 0 for a body in chunks
+            return b""
+        self.rest, self._left, self.complete = b"", 0, True
+        return body
+
     def body(self) -> bytes:
         """Return the part of the body that arrived since the last call; raise `BadHttp`."""
-        if self.complete or not self._rest:
+        if self.complete or not self.rest:
             return b""
         if self._chunks is not None:
-            piece, used = self._chunks.read(self._rest)
+            piece, used = self._chunks.read(self.rest)
             self.complete = self._chunks.complete
-            self._rest = self._rest[used:]
+            self.rest = self.rest[used:]
             return piece
-        piece = self._rest
+        piece = self.rest
         if len(piece) > self._left:
             piece = piece[: self._left]
-        self._rest = self._rest[len(piece) :]
+        self.rest = self.rest[len(piece) :]
         self._left -= len(piece)
         self.complete = not self._left
         return piece

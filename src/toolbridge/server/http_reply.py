@@ -4,7 +4,7 @@ Pure. HTTP/1.0 has no chunks: a body of unknown length ends when the connection 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from http import HTTPStatus
 
 import msgspec
@@ -57,11 +57,11 @@ def encode_head(
     status: int,
     headers: Mapping[str, str],
     framing: BodyFraming,
-    defaults: Sequence[tuple[bytes, bytes]] = (),
+    defaults: bytes = b"",
 ) -> bytes:
-    """Return the status line and header fields; `defaults` are those of every response, such as the date."""
+    """Return the status line and header fields; `defaults` are the lines of every response."""
     first = _STATUS.get(status) or b"HTTP/1.1 %d \r\n" % status
-    shown = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    shown = "\r\n".join([*map(": ".join, headers.items()), ""])
     plain = shown.replace("\r\n", "")
     if (
         len(shown) <= LONGEST_HEADER
@@ -74,20 +74,7 @@ def encode_head(
         safe = [b"%b: %b\r\n" % (k.encode("latin-1"), _made_safe(v)) for k, v in headers.items()]
         fields = b"".join(safe)
     last = b"transfer-encoding: chunked\r\n\r\n" if framing.chunked else b"\r\n"
-    return first + _lines(defaults) + fields + last
-
-
-_last_lines: tuple[Sequence[tuple[bytes, bytes]], bytes] = (), b""
-
-
-def _lines(fields: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """Return header fields as lines; the server makes a new list once a second."""
-    global _last_lines
-    known, lines = _last_lines
-    if fields is not known:
-        lines = b"".join([b"%b: %b\r\n" % pair for pair in fields])
-        _last_lines = fields, lines
-    return lines
+    return first + defaults + fields + last
 
 
 def _made_safe(value: str) -> bytes:

@@ -95,7 +95,7 @@ class HttpServer:
         return HttpConnection(self._dispatcher, self._limits, self._writes, self._state)
 
     def _set_date(self) -> None:
-        self._state.default_headers = [(b"date", _date(time.time()))]
+        self._state.set_date(_date(time.time()))
         self._clock = asyncio.get_running_loop().call_later(1, self._set_date)
 
 

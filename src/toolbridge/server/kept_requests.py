@@ -8,6 +8,7 @@ without its media, and to the log entry. Nothing is compared or copied while a r
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from random import getrandbits
 
 import msgspec
 
@@ -22,6 +23,7 @@ from toolbridge.server.request_log import Entry
 
 _BASE = 2048
 """Bytes that a request takes besides its bodies."""
+_WITH_TEXT = (Text, Thinking)
 MOST = 1000
 """Requests that are kept, however small they are."""
 
@@ -64,7 +66,7 @@ class KeptRequest(msgspec.Struct, eq=False):
         """Return what is kept of an answer, and note its size."""
         kept: list[Part] = []
         for part in message.content:
-            if isinstance(part, Text | Thinking):
+            if isinstance(part, _WITH_TEXT):
                 self._answer_size += len(part.text)
             elif isinstance(part, Call):
                 self._answer_size += len(part.raw) + len(msgspec.json.encode(part.arguments))
@@ -114,7 +116,8 @@ class KeptRequests:
     ) -> KeptRequest:
         """Return a new request, which is kept from its end on."""
         owner = owner_of(exchange.caller) if exchange.caller else ""
-        trace = ExchangeTrace(self._seed) if self._seed else ExchangeTrace()
+        # The default of the seed, without the calls of Python's `randbytes`.
+        trace = ExchangeTrace(self._seed or getrandbits(128).to_bytes(16, "little"))
         kept = KeptRequest(exchange.id, owner, exchange.path, ask, body, entry, trace)
         entry.on_end = partial(self.add, kept)
         return kept

@@ -3,11 +3,12 @@
 Structured streams and descriptions of images use it; requests of clients are recorded by `dispatch`.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
-from toolbridge.core.errors import ToolbridgeError, status_of
+from toolbridge.core.errors import Aborted, ToolbridgeError, status_of
 from toolbridge.routing.charge import Charge, RequestSize
 from toolbridge.routing.pricing import has_price
 from toolbridge.routing.route import Route
@@ -36,6 +37,9 @@ async def metered_call(
     except ToolbridgeError as error:
         entry.note(error__type=error.kind)
         status = status_of(error.problem)
+        raise
+    except asyncio.CancelledError:  # by the client, or because it took too long
+        entry.note(error__type=Aborted.kind)
         raise
     finally:
         record(entry, status)

@@ -13,7 +13,7 @@ from toolbridge.server.request_log import Entry
 from toolbridge.server.worker_metrics import Counts, WorkerMetrics
 
 _HELP = {
-    "toolbridge_requests_total": "Requests, by API (surface), model, provider and status.",
+    "toolbridge_requests_total": "Requests of clients, and calls of models by structured streams and for images, by API (surface), model, provider and status.",
     "toolbridge_tokens_total": "Tokens, by direction, model and provider.",
     "toolbridge_cost_usd_total": "Cost of the answers in US dollars, where the price is known.",
     "toolbridge_healed_total": "Changes that healing made to tool calls, by kind and level.",
@@ -149,10 +149,12 @@ class Metrics:
             found = self._sums[key] = _Sum()
         return found
 
-    def record(self, entry: Entry, status: int, seconds: float) -> None:
-        """Count a finished request."""
+    def record(self, entry: Entry, status: int, seconds: float | None = None) -> None:
+        """Count a finished request; it took `seconds`, or as long as its entry has."""
         found = self._sum(entry, status)
         found.requests += 1
+        if seconds is None:
+            seconds = entry.seconds if entry.took is None else entry.took
         found.seconds += seconds
         if entry.first_token is not None:
             found.first_tokens += 1
@@ -191,6 +193,7 @@ class Metrics:
             if one.requests:
                 code = ("status", str(status))
                 self.add("toolbridge_requests_total", one.requests, *model, code, surface)
+            if one.seconds:
                 self.add("toolbridge_seconds_total", one.seconds, surface)
             if one.first_tokens:
                 self.add("toolbridge_first_token_seconds_total", one.first_seconds, surface)
@@ -210,9 +213,14 @@ class Metrics:
             self.add("toolbridge_cost_usd_total", used.cost, *model)
 
     def record_inner_answer(self, entry: Entry, status: int) -> None:
-        """Count the answer to a request that is not one of a client."""
+        """Count a request to a model that is not one of a client, and its answer.
+
+        Its time is a part of that of the client's request, and is not counted again.
+        """
+        found = self._sum(entry, status)
+        found.requests += 1
         if (message := entry.message) is not None:
-            self._add_answer(self._sum(entry, status), message)
+            self._add_answer(found, message)
 
     def record_call(self, entry: Entry, status: int) -> None:
         """Count a request to a model for its key."""

@@ -42,6 +42,8 @@ _SCOPE = "opaque"
 _KEPT = 7 * 24 * 3600.0
 _MOST_AT_ONCE = 32
 _MOST_WRITES = 1000
+_CARRIERS = (Call, Thinking, Text)
+"""The parts that may have tokens; `Call | Thinking | Text` would be made again for each part."""
 
 
 class _Token(msgspec.Struct, frozen=True, array_like=True):
@@ -76,7 +78,7 @@ class OpaqueTokens:
         """Keep the tokens of an answer; `maker` is made by `history.seals.maker_name`."""
         kept = False
         for at, part in enumerate(message.content):
-            if not isinstance(part, Call | Thinking | Text) or not part.opaque:
+            if not isinstance(part, _CARRIERS) or not part.opaque:
                 continue
             kept = True
             stamped = tuple(_stamped(token, maker) for token in part.opaque)
@@ -140,7 +142,7 @@ class OpaqueTokens:
             if turn.role == "assistant"
             for content in (turn.content, _joined(turn.content))
             for at, part in enumerate(content)
-            if isinstance(part, Call | Thinking | Text)
+            if isinstance(part, _CARRIERS)
             for keys in [_keys(content, at, caller)]
             for name in _names(keys, caller, part.opaque)
             if name not in self._asked
@@ -223,7 +225,7 @@ class OpaqueTokens:
         return any(key in self._kept for at in thoughts for key in _keys(content, at, caller))
 
     def _with_tokens(self, part: Part, keys: list[str], caller: str, given: set[Opaque]) -> Part:
-        if not isinstance(part, Call | Thinking | Text):
+        if not isinstance(part, _CARRIERS):
             return part
         own = tuple(self._known(token, caller) for token in part.opaque)
         kept = next((self._kept[key] for key in keys if key in self._kept), ())

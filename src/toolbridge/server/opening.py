@@ -20,10 +20,11 @@ from toolbridge.policy.failover import TriedAddress
 from toolbridge.policy.native_tools import translated_tools
 from toolbridge.policy.server_tools import forced_tool, refuse
 from toolbridge.routing import Router
-from toolbridge.routing.attempts import AnswerAttempts, KnownAnswer, OpenedAnswer
+from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.charges import Charges
 from toolbridge.routing.exchange_trace import ExchangeTrace
 from toolbridge.routing.loop_turns import LARGE, in_turns
+from toolbridge.routing.opened_answer import KnownAnswer, OpenedAnswer
 from toolbridge.routing.route import Route
 from toolbridge.routing.translated import ClientSide
 from toolbridge.server.caller_login import ClientHeaders

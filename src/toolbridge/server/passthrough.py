@@ -6,6 +6,8 @@ forwarded.
 
 from collections.abc import Mapping
 
+import msgspec
+
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Encoder, NumberedEncoder
 from toolbridge.core.messages import Request
@@ -24,7 +26,7 @@ from toolbridge.routing.sources import Batch, HttpRequest, ProviderConnections
 from toolbridge.routing.translated import ClientSide
 from toolbridge.server.client_turn import ClientTurn
 from toolbridge.server.http import HttpExchange
-from toolbridge.server.streaming import TranslatedWriter, Writer
+from toolbridge.server.streaming import TranslatedWriter
 from toolbridge.wire.url_path import quote_path
 
 _PATHS = {
@@ -105,33 +107,36 @@ class PassthroughWriter:
 
     def close(self) -> bytes:
         if self.passed.exact:
-            return self.passed.take()
+            return self.passed.take() + self._line_end()
         return b"".join(self._encoder.close())
 
     def keep_alive(self) -> bytes:
         # A numbered event of ours would make the provider's own numbers wrong.
         if self.passed.exact and isinstance(self._encoder, NumberedEncoder):
-            return _COMMENT
-        return self._encoder.keep_alive()
+            return self._line_end() + _COMMENT
+        return self._line_end() + self._encoder.keep_alive()
 
     def _failure(self, event: ev.Failed) -> bytes:
         if isinstance(self._encoder, NumberedEncoder):
             self._encoder.continue_from(self.passed.next_number)
-        return b"".join(self._encoder.feed(event))
+        return self._line_end() + b"".join(self._encoder.feed(event))
+
+    def _line_end(self) -> bytes:
+        """Return the half of a line end that has not arrived; no event of ours may follow a lone CR."""
+        return b"\n" if self.passed.line_open else b""
 
 
-class TurnWriter:
+class TurnWriter(msgspec.Struct, eq=False):
     """Writes the answer of the provider that serves the turn now: its own bytes, or ours.
 
     The provider may change until the first content; the encoder stays the same, so that the client
     gets one answer.
     """
 
-    def __init__(self, turn: ClientTurn, encoder: Encoder) -> None:
-        self._turn = turn
-        self._encoder = encoder
-        self._translated = TranslatedWriter(encoder)
-        self._passing: PassthroughWriter | None = None
+    _turn: ClientTurn
+    encoder: Encoder
+    _translated: TranslatedWriter | None = None
+    _passing: PassthroughWriter | None = None
 
     def write(self, batch: Batch) -> bytes:
         return self.current.write(batch)
@@ -143,11 +148,13 @@ class TurnWriter:
         return self.current.keep_alive()
 
     @property
-    def current(self) -> Writer:
+    def current(self) -> TranslatedWriter | PassthroughWriter:
         """The writer of the provider that serves the turn now; after the first content it stays."""
-        passed = self._turn.passed
-        if passed is None:
+        passing = self._turn.passing
+        if passing is None:
+            if self._translated is None:
+                self._translated = TranslatedWriter(self.encoder)
             return self._translated
-        if self._passing is None or self._passing.passed is not passed:
-            self._passing = PassthroughWriter(self._encoder, passed)
+        if self._passing is None or self._passing.passed is not passing.passed:
+            self._passing = PassthroughWriter(self.encoder, passing.passed)
         return self._passing

@@ -32,6 +32,10 @@ class ProducedExchange(HttpExchange):
         """Seconds after which a reader that takes nothing no longer delays the answer; 0 for none."""
 
     @override
+    def whole_body(self, limit: int) -> bytes:
+        return self._body
+
+    @override
     async def body(self, limit: int) -> bytes:
         return self._body
 

@@ -145,10 +145,7 @@ class _ReplayApp(App):
         )
         super().__init__(config, {}, upstream)
         self._recording = recording
-
-    @override
-    def request_id(self) -> str:
-        return self._recording.id
+        self.request_id = lambda: recording.id
 
     @override
     def open_entry(self, exchange: IncomingRequest) -> Entry:
@@ -176,14 +173,17 @@ class _MemoryChannel:
     def keeps_after(self, _: HttpExchange) -> bool:
         return False
 
-    def defaults(self) -> list[tuple[bytes, bytes]]:
-        return []
+    def defaults(self) -> bytes:
+        return b""
 
     def write(self, data: bytes) -> None:
         pass
 
     async def drained(self, *, bounded: bool = False) -> None:
         pass
+
+    def whole_body(self) -> bytes:
+        return self._body
 
     async def read_body(self, _: HttpExchange, limit: int) -> bytes:
         return self._body[:limit]

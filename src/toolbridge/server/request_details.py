@@ -13,7 +13,7 @@ from toolbridge.core.caller import owner_of
 from toolbridge.core.json import Json, JsonObject, dump_bytes, loads
 from toolbridge.core.messages import Message
 from toolbridge.core.redaction import Redactor
-from toolbridge.server.explanations import explain_kept
+from toolbridge.server.explanations import explain_kept, explain_own
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.kept_requests import KeptRequest
 from toolbridge.server.request_log import Entry
@@ -53,6 +53,9 @@ async def one(app: "App", exchange: HttpExchange, entry: Entry) -> None:
 async def describe(app: "App", question: TeamQuestion, name: str) -> TeamAnswer:
     """Return what this process has of a request; `name` is that of the process."""
     kept = app.gateway.kept_requests.find(question.request, question.owner)
+    if not question.bodies and (own := await explain_own(app, question.request, question.owner)):
+        # The row of a request is asked for with its bodies only.
+        return TeamAnswer(name, own[0], contents={"explanation": own[1]})
     id = question.request if kept is None else kept.id
     row, running = own_row(app, RowView(app.gateway.redactor, None), id) or (None, False)
     if kept is None:

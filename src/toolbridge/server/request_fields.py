@@ -3,7 +3,6 @@
 import re
 from functools import lru_cache
 
-from toolbridge.core.json import Json
 from toolbridge.core.messages import Request
 from toolbridge.policy.thinking import attaches
 from toolbridge.routing.pricing import has_price
@@ -69,13 +68,11 @@ def note_client(entry: Entry, exchange: IncomingRequest) -> str:
 def note_model(entry: Entry, api: str, request: Request, route: Route) -> None:
     """Note which model was asked for, and where the request goes."""
     entry.free = not has_price(route)
-    fields: dict[str, Json] = {
-        "surface": api,
-        "gen_ai.provider.name": route.provider,
-        "gen_ai.request.model": request.model,
-        "gen_ai.response.model": route.target.model,
-        "stream": request.stream,
-    }
-    entry.fields |= fields
+    fields = entry.fields
+    fields["surface"] = api
+    fields["gen_ai.provider.name"] = route.provider
+    fields["gen_ai.request.model"] = request.model
+    fields["gen_ai.response.model"] = route.target.model
+    fields["stream"] = request.stream
     if request.session:
-        entry.fields["session.id"] = request.session
+        fields["session.id"] = request.session

@@ -8,7 +8,7 @@ change any answer.
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Protocol, TextIO
 
@@ -16,7 +16,7 @@ import msgspec
 
 from toolbridge.accounting.limits_of_keys import nanos
 from toolbridge.core.fold import without_cut_calls
-from toolbridge.core.json import Json, dump_bytes, dumps
+from toolbridge.core.json import Json, dumps
 from toolbridge.core.masking import without_quotes
 from toolbridge.core.messages import HealingReport, Loss, Message
 from toolbridge.core.redaction import Redactor, is_secret_name
@@ -40,14 +40,17 @@ _MOST = 20
 _OWN = ("time", "request.id")
 """The first fields of a line. The gateway makes their texts, new ones for each request."""
 _UPSTREAM_ID = "upstream.request.id"
-_LISTS = frozenset({"tried", "dropped", "healed", "routes.tried"})
-"""The fields that are lists of texts which a client or a provider may choose."""
-_is_text = str.__instancecheck__
-_encode_lines = msgspec.json.Encoder().encode_lines
+_CHOSEN = frozenset({"tried", "dropped", "healed", "error.type", "error.message"})
+"""The fields after those of the request with texts that a client or a provider may choose."""
+_encode = msgspec.json.Encoder().encode
 _MOST_TOGETHER = 32
 """Lines of a turn that are written together."""
 _MOST_PLAIN = 1000
-"""Fields and lines in memory that are written as they are: models, paths and clients repeat."""
+"""Fields in memory that are written as they are: models, paths and clients repeat."""
+_MILLISECONDS = [f".{number:03d}Z" for number in range(1000)]
+"""The ends of times; a table, because a format takes as long as the rest of a line's fields."""
+_TENTHS = 10_000
+"""Tenths of a millisecond in a second."""
 _NOTHING = Usage()
 
 
@@ -68,9 +71,9 @@ class Entry(msgspec.Struct, eq=False):
     """The seconds of the whole request; None while it runs."""
     first_token: float | None = None
     losses: list[Loss] = []
-    tried: list[str] = []
+    tried: Sequence[str] = ()
     """The addresses of the chain that did not answer, and why."""
-    tried_providers: list[tuple[str, str]] = []
+    tried_providers: Sequence[tuple[str, str]] = ()
     """The provider and the class of the failure of each of them."""
     healed: tuple[HealingReport, ...] = ()
     message: Message | None = None
@@ -142,9 +145,14 @@ class Entry(msgspec.Struct, eq=False):
         cost = usage.cost
         first = self.first_token
         took = time.monotonic() - self.started if self.took is None else self.took
-        texts = list(map(str, map(fields.get, _ROW_FIELDS, _BLANKS)))
-        if len("".join(texts)) > _SHORT:
-            texts = [text[:_SHORT] for text in texts]
+        # They are texts, in nearly every entry.
+        texts: list[str] = [*map(fields.get, _ROW_FIELDS, _BLANKS)]  # type: ignore[list-item]
+        try:
+            is_short = len("".join(texts)) <= _SHORT
+        except TypeError:
+            is_short = False
+        if not is_short:
+            texts = [str(text)[:_SHORT] for text in texts]
         key, client, session, api, asked, model, provider, error = texts
         if not error or problem == INTERRUPTED:
             error = problem
@@ -159,8 +167,9 @@ class Entry(msgspec.Struct, eq=False):
             estimated,
             nanos(cost.total) if cost is not None else 0 if self.free else None,
             "USD",
-            None if first is None else _milliseconds(first),
-            _milliseconds(took),
+            # In milliseconds with one digit; `round` takes twenty times as long.
+            None if first is None else int(first * _TENTHS + 0.5) / 10,
+            int(took * _TENTHS + 0.5) / 10,
             sum([len(report.steps) for report in self.healed]) if self.healed else 0,
             len(self.losses),
         )  # fmt: skip
@@ -172,21 +181,24 @@ class Entry(msgspec.Struct, eq=False):
         return tuple(str(address)[:_SHORT] for address in found[:_MOST])
 
     def line(self, status: int) -> dict[str, Json]:
+        own: dict[str, Json] = {"time": stamp(self.at), "request.id": self.id}
+        return {**own, **self.fields, **self.ending(status)}
+
+    def ending(self, status: int) -> dict[str, Json]:
+        """Return what a line has after `fields`, and what takes the place of some of them."""
         took = self.seconds if self.took is None else self.took
         shown: dict[str, Json] = {
-            "time": stamp(self.at),
-            "request.id": self.id,
-            **self.fields,
             "http.response.status_code": status,
-            "duration_ms": _milliseconds(took),
+            "duration_ms": int(took * _TENTHS + 0.5) / 10,
         }
-        if self.first_token is not None:
-            shown["gen_ai.server.time_to_first_token_ms"] = _milliseconds(self.first_token)
+        if (first := self.first_token) is not None:
+            shown["gen_ai.server.time_to_first_token_ms"] = int(first * _TENTHS + 0.5) / 10
         if self.message is not None:
             _show_answer(shown, self.message)
         if self.estimated:
             shown["usage.estimated"] = True
-        if isinstance(message := shown.get("error.message"), str) and self.body:
+        message = shown.get("error.message", self.fields.get("error.message"))
+        if isinstance(message, str) and self.body:
             shown["error.message"] = self._unquoted(message)
         if self.tried:
             shown["tried"] = [self._unquoted(text) for text in self.tried]
@@ -252,51 +264,61 @@ class RequestLog:
         self._style = "pretty" if pretty else "json"
         self._plain: set[tuple[str, str]] = set()
         """The fields that are written as they are."""
-        self._plain_lines: set[tuple[tuple[str, ...], tuple[Json, ...]]] = set()
-        """The names and texts of such lines, without those that are new for each request."""
+        self._parts: dict[tuple[Json, ...], bytes] = {}
+        """The names and values of fields that are written as they are → their part of a line."""
+        self._lines: list[bytes] = []
 
-    def write_all(self, lines: list[dict[str, Json]], *, later: bool = False) -> None:
-        """Write lines; with `later` they may wait for the end of the turn of the event loop."""
+    def add(self, entry: Entry, status: int) -> None:
+        """Put the line of a request among those that `write_added` writes."""
+        fields, ending = entry.fields, entry.ending(status)
+        plain = _CHOSEN.isdisjoint(ending)
+        if plain and _UPSTREAM_ID in fields and next(reversed(fields)) == _UPSTREAM_ID:
+            # The provider makes a new one for each request; the other fields repeat.
+            fields = fields.copy()
+            ending = dict([fields.popitem(), *ending.items()])
+            plain = self._has_plain_fields(ending)
+        known = self._repeated(fields) if plain else None
+        if known is None:
+            self._lines.append(self._encoded(entry.line(status)))
+            return
+        # The gateway makes these two texts, which need no escapes.
+        own = f'{{"time":"{stamp(entry.at)}","request.id":"{entry.id}"'.encode()
+        self._lines.append(b"%b%b,%b\n" % (own, known, _encode(ending)[1:]))
+
+    def write_added(self, *, later: bool) -> None:
+        """Write these lines; with `later` they may wait for the end of the turn of the event loop."""
+        lines, self._lines = self._lines, []
+        if self._out is None:
+            return
         for at in range(0, len(lines), _MOST_TOGETHER):
             some = lines[at : at + _MOST_TOGETHER]
-            if self._style == "json" and self._out is not None and all(map(self._is_plain, some)):
-                data = _encode_lines(some)
-                if len(data) <= MOST_LATER:  # the output drops what is longer than its buffer
-                    self._out.write_bytes(data, later=later)
-                    continue
-            for line in some:
-                self.write(line, later=later)
+            data = b"".join(some)
+            # The output drops what is longer than its buffer.
+            for piece in [data] if len(data) <= MOST_LATER else some:
+                self._out.write_bytes(piece, later=later)
 
-    def write(self, line: dict[str, Json], *, later: bool = False) -> None:
-        """Write a line; with `later` it may wait for the end of the turn of the event loop."""
-        if not self.writes or self._out is None:
-            return
-        if self._style == "json" and self._is_plain(line):
-            self._out.write_bytes(dump_bytes(line) + b"\n", later=later)
-            return
+    def _encoded(self, line: dict[str, Json]) -> bytes:
+        """Return a line with what has to be shortened, masked and escaped."""
+        if self._style == "json" and self._has_plain_fields(line):
+            return _encode(line) + b"\n"
         bounded: dict[str, Json] = {name: _bounded(value) for name, value in line.items()}
         text = self._redactor.text(_pretty(bounded) if self._style == "pretty" else dumps(bounded))
         # Text from a client must not add lines to the log, nor control the terminal.
         text = _CONTROLS.sub(_escape if self._style == "json" else "?", text)
-        self._out.write(text + "\n")
+        return f"{text}\n".encode("utf-8", "backslashreplace")
 
-    def _is_plain(self, line: dict[str, Json]) -> bool:
-        """Whether nothing in `line` is shortened, masked or escaped."""
-        texts = [*filter(_is_text, line.values())]
-        if isinstance(id := line.get(_UPSTREAM_ID), str):
-            if not self._learn(_UPSTREAM_ID, id):
-                return False
-            texts.remove(id)
-        known = (*line,), (*texts[len(_OWN) :],)
-        if known in self._plain_lines:
-            return True
-        if not self._has_plain_fields(line):
-            return False
-        if known[0][: len(_OWN)] == _OWN and _LISTS.isdisjoint(line):
-            if len(self._plain_lines) >= _MOST_PLAIN:
-                self._plain_lines.clear()
-            self._plain_lines.add(known)
-        return True
+    def _repeated(self, fields: dict[str, Json]) -> bytes | None:
+        """Return the part of a line with these fields; None unless they are written as they are."""
+        key = (*fields, *fields.values())
+        try:
+            found = self._parts.get(key)
+        except TypeError:  # a list
+            return None
+        if found is None and self._style == "json" and self._has_plain_fields(fields):
+            if len(self._parts) >= _MOST_PLAIN:
+                self._parts.clear()
+            found = self._parts[key] = b"," + _encode(fields)[1:-1] if fields else b""
+        return found
 
     def _has_plain_fields(self, line: dict[str, Json]) -> bool:
         plain = self._plain
@@ -360,14 +382,9 @@ def _pretty(line: dict[str, Json]) -> str:
     return "  ".join(shown)
 
 
-def _milliseconds(seconds: float) -> float:
-    """Return a duration in tenths of a millisecond; `round` takes twenty times as long."""
-    return int(seconds * 10_000 + 0.5) / 10
-
-
 def stamp(at: float) -> str:
     """Return a time as ISO 8601 in UTC, with milliseconds."""
-    return f"{_whole_second(int(at))}.{int(at % 1 * 1000):03d}Z"
+    return _whole_second(int(at)) + _MILLISECONDS[int(at % 1 * 1000)]
 
 
 @lru_cache(maxsize=16)

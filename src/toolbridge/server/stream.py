@@ -3,6 +3,7 @@
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from toolbridge.core.caller import owner_of
 from toolbridge.core.codec import Rejection
 from toolbridge.core.errors import MalformedRequest, status_of
 from toolbridge.core.json import JsonObject, dump_bytes, loads
@@ -120,6 +121,7 @@ async def _send(
     app: "App", exchange: HttpExchange, entry: Entry, followed: RunSubscription
 ) -> None:
     entry.note(run=followed.run)
+    app.run_requests.add(entry, owner_of(exchange.caller), followed.run)
     async with aclosing(followed.batches) as batches:
         await exchange.start(
             200,

@@ -65,5 +65,6 @@ class StreamMeter:
         note_caller(entry, self._request)
         entry.fields.setdefault("session.id", self.run)
         entry.fields["surface"] = "stream"
+        self._app.run_requests.add_call(self.run, entry)
         charge = self._app.gateway.charges.begin(self._key, entry)
         return metered_call(charge, entry, (route, asked), self._app.record_inner_call)

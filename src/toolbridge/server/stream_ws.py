@@ -4,13 +4,15 @@ import asyncio
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
+from toolbridge.core.caller import owner_of
 from toolbridge.core.errors import Aborted, MalformedRequest, ToolbridgeError
 from toolbridge.core.json import JsonObject, maybe_object
 from toolbridge.runs.kept_events import Record
 from toolbridge.runs.streams import RunSubscription, parse_event_id
 from toolbridge.server.http import IncomingRequest
 from toolbridge.server.keep_alive import KeepAlive
-from toolbridge.server.scopes import Receive, Scope, Send, request_of
+from toolbridge.server.request_log import Entry
+from toolbridge.server.scopes import Receive, Send
 from toolbridge.server.stream import encode_rejection, read_outcome, reject
 from toolbridge.server.stream_meter import StreamMeter
 
@@ -27,8 +29,11 @@ _SLOW = 4408
 class StreamSocket:
     """One WebSocket, from its first message to its end."""
 
-    def __init__(self, app: "App", request: IncomingRequest, receive: Receive, send: Send) -> None:
+    def __init__(
+        self, app: "App", request: IncomingRequest, entry: Entry, receive: Receive, send: Send
+    ) -> None:
         self._app = app
+        self._entry = entry
         self._caller = request.caller
         self._meter = StreamMeter(app, request)
         self._receive = receive
@@ -49,9 +54,12 @@ class StreamSocket:
             await self._send({"type": "websocket.close", "code": _SLOW})
             return
         except ToolbridgeError as error:
+            _note_error(self._entry, error)
             await self._write(b'{"event":"error","data":%b}' % encode_rejection(error.problem))
             await self._send({"type": "websocket.close", "code": _REFUSED})
             return
+        self._entry.note(run=followed.run)
+        self._app.run_requests.add(self._entry, owner_of(self._caller), followed.run, 101)
         telling = asyncio.create_task(self._send_events(followed))
         listening = asyncio.create_task(self._read_messages(followed.run))
         done, rest = await asyncio.wait({telling, listening}, return_when=asyncio.FIRST_COMPLETED)
@@ -85,6 +93,7 @@ class StreamSocket:
                     for record in batch:
                         await self._flowing.wait()
                         pulse.touch()
+                        self._entry.note_first_token()
                         await self._write(_encode(followed.run, record))
         finally:
             pulse.stop()
@@ -134,28 +143,39 @@ class StreamSocket:
         await self._send({"type": "websocket.send", "text": text.decode()})
 
 
-async def serve(app: "App", scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve one WebSocket; reject an unauthorised caller with a JSON error before it opens."""
-    request = request_of(scope)
+async def serve(app: "App", request: IncomingRequest, receive: Receive, send: Send) -> None:
+    """Serve one WebSocket and record it; reject an unauthorised caller with a JSON error before it opens."""
+    entry = app.open_entry(request)
+    entry.note(surface="stream")
+    status = 101
     try:
         await app.guard.check(request)
-        app.admit(request, app.open_entry(request))
+        app.admit(request, entry)
     except ToolbridgeError as error:
+        _note_error(entry, error)
         await receive()
-        await _deny(send, error)
+        status = await _deny(request, send, error)
     else:
-        await StreamSocket(app, request, receive, send).serve()
+        await StreamSocket(app, request, entry, receive, send).serve()
     finally:
         app.release(request)
+        app.record(entry, status)
 
 
-async def _deny(send: Send, error: ToolbridgeError) -> None:
+def _note_error(entry: Entry, error: ToolbridgeError) -> None:
+    entry.note(error__type=error.kind, error__message=str(error))
+
+
+async def _deny(request: IncomingRequest, send: Send, error: ToolbridgeError) -> int:
+    """Reject a request with an HTTP response; return its status."""
     rejection = reject(error.problem)
-    headers = {"content-type": "application/json"} | rejection.headers
+    ids = {"request-id": request.id, "x-request-id": request.id}
+    headers = {"content-type": "application/json"} | ids | rejection.headers
     lines = [(name.encode(), value.encode()) for name, value in headers.items()]
     start = {"type": "websocket.http.response.start", "status": rejection.status, "headers": lines}
     await send(start)
     await send({"type": "websocket.http.response.body", "body": rejection.body})
+    return rejection.status
 
 
 def _encode(run: str, record: Record) -> bytes:

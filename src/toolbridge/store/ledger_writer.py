@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeAlias
 
@@ -55,6 +56,9 @@ _MOST = 2**53
 """Tokens, and billionths of a dollar, that one request can have used at most."""
 _Texts: TypeAlias = tuple[str, str, str, str, tuple[str, ...]]
 """The texts of a row that clients choose: its client, session, asked model, model and routes."""
+_texts_of: Callable[[LedgerRow], _Texts] = attrgetter(
+    "client", "session", "asked", "model", "routes"
+)
 SettleDead: TypeAlias = Callable[[list[tuple[Reservation, Amounts]]], None]
 """Settles what requests of a dead process have reserved with what they have used."""
 
@@ -115,7 +119,7 @@ class LedgerWriter:
         """
         if self._journal is None:
             return row
-        if not safe:
+        if not safe and _texts_of(row) not in self._plain:
             row = self._safe(row)
         if later:
             self._journal.add(JournalLine(row, True, held))
@@ -128,7 +132,8 @@ class LedgerWriter:
 
         With `later` the journal has it after `flush`, or with the next row that is noted.
         """
-        row = self._safe(row)
+        if _texts_of(row) not in self._plain:
+            row = self._safe(row)
         with self._lock:
             full = len(self._rows) >= self._most
             if self._journal is None:
@@ -297,9 +302,7 @@ class LedgerWriter:
 
     def _safe(self, row: LedgerRow) -> LedgerRow:
         """Return `row` with its secrets masked and its texts shortened: clients choose these texts."""
-        texts = (row.client, row.session, row.asked, row.model, row.routes)
-        if texts in self._plain:
-            return row
+        texts = _texts_of(row)
         safe = self._masked(texts)
         if safe == texts:
             if len(self._plain) >= _MOST_PLAIN:

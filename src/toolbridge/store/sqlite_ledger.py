@@ -1,6 +1,7 @@
 """The ledger in a SQLite file."""
 
 import sqlite3
+from collections.abc import Iterator
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -30,8 +31,9 @@ _SQL = LedgerDialect(
     day="strftime('%Y-%m-%d', at, 'unixepoch')",
 )
 # Each call of SQLite gives up Python's lock, and then waits for the event loop to get it back. So a
-# statement has many rows, as many as every SQLite has variables for: 999 before 3.32.
-_ROWS = 999 // len(COLUMNS)
+# statement has many rows, as many as every SQLite has variables for: 999 before 3.32. A rest is
+# divided into a few sizes, whose statements the connection has parsed before.
+_SIZES = (999 // len(COLUMNS), 32, 16, 8, 4, 2, 1)
 # SQLite: an integer has 64 bits, and a text is UTF-8 of limited length.
 _REFUSALS = (OverflowError, UnicodeError, sqlite3.DataError)
 
@@ -44,8 +46,7 @@ class SqliteLedger:
 
     def append(self, rows: list[LedgerRow]) -> None:
         def work(connection: sqlite3.Connection) -> None:
-            for start in range(0, len(rows), _ROWS):
-                part = rows[start : start + _ROWS]
+            for part in _parts(rows):
                 values = chain.from_iterable(map(values_of, part))
                 try:
                     connection.execute(_insertion(len(part)), tuple(values))
@@ -76,6 +77,15 @@ class SqliteLedger:
 
     def close(self) -> None:
         self._tables.shut()
+
+
+def _parts(rows: list[LedgerRow]) -> Iterator[list[LedgerRow]]:
+    """Yield the rows of each statement."""
+    start = 0
+    for size in _SIZES:
+        while len(rows) - start >= size:
+            yield rows[start : start + size]
+            start += size
 
 
 @cache

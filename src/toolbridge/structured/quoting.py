@@ -20,7 +20,7 @@ _MARKS = (
 _TOKEN = re.compile(f"`+|~+|[\r\n]|[{_MARKS}]")
 _LINE_ENDS = "\r\n"
 _LEAST_FENCE = 3
-_LEAD = re.compile(r"\s*+(?:(?:[-*+]|[0-9]{1,9}[.)])\s++)*+")
+_LEAD = re.compile(r"\s*+(?:(?:[-*+]|[0-9]{1,9}[.)])\s++|)*+")  # `|)`: python/cpython#106052
 """Allowed before a fence or a block quote: white space and list markers."""
 _MAYBE_LEAD = re.compile(_LEAD.pattern + r"(?:[-*+]|[0-9]{1,9}[.)]?)?")
 _LONGEST_LEAD = 80

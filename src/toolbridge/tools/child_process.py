@@ -83,9 +83,13 @@ class ChildProcess:
 
     async def exited(self, seconds: float) -> bool:
         """Wait for the exit at most so long; return whether the process has exited."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._process.wait()
+        waiting = asyncio.ensure_future(self._process.wait())
+        try:
+            # Not `asyncio.timeout`: before Python 3.11.3 (python/cpython#102780) it raises
+            # CancelledError in a task that another timeout has cancelled, and nothing kills the process.
+            await asyncio.wait({waiting}, timeout=seconds)
+        finally:
+            waiting.cancel()
         return self.returncode is not None
 
     async def end(self, *, grace: float) -> None:

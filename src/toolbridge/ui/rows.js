@@ -24,8 +24,9 @@ export class Rows {
       const known = this.#known.get(row.id);
       if (known !== undefined && row.running && !known.running) continue;
       if (known === undefined) fresh += 1;
+      // A row of the ledger does not name its process, which is known from before.
       // The gateway's clock may differ from ours, so that a duration is counted from its arrival.
-      this.#known.set(row.id, { ...row, seen: performance.now() - row.total_ms });
+      this.#known.set(row.id, { process: known?.process, ...row, seen: performance.now() - row.total_ms });
     }
     if (rows.length > 0) this.#sort();
     return fresh;

@@ -9,6 +9,7 @@ when the caller reads, so a slow client slows its provider down. Connections are
 import os
 import time
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -19,7 +20,7 @@ from toolbridge.core.messages import Problem
 from toolbridge.core.stage import Stage
 from toolbridge.upstream.connect_errors import AskedServer, origin
 from toolbridge.upstream.http_connection import PushSink, WireResponse
-from toolbridge.upstream.http_pool import ConnectionPool, request_head
+from toolbridge.upstream.http_pool import ConnectionPool, RequestHead, request_head
 from toolbridge.upstream.masking import KeyMask, secrets_of
 from toolbridge.upstream.wire_faults import (
     CLOSED,
@@ -114,6 +115,13 @@ class Incoming:
             raise
         self.observer.received(piece)
         return piece
+
+    def read_now(self) -> bytes | None:
+        """Return what `read` would return without waiting; None if it may have to wait."""
+        response = self._response
+        if self._mask is None and self.observer is None and self._unwrapping is None:
+            return response.read_now() if isinstance(response, WireResponse) else None
+        return None
 
     async def push(self, sink: PushSink) -> bool:
         """Pass the bytes to `sink` as they arrive, until it returns False or the body ends.
@@ -211,6 +219,10 @@ class Incoming:
         return self._response.at_eof()
 
     async def release(self) -> None:
+        """Do what `end` does, as a coroutine."""
+        self.end()
+
+    def end(self) -> None:
         """Return the connection to the pool if the whole body has arrived, else close it."""
         self._released = True
         if self._response.at_eof():
@@ -272,22 +284,22 @@ class Upstream:
         if self._pool is None:
             raise RuntimeError("the upstream is not open; use it as a context manager")
         headers = headers or {}
-        secrets = secrets_of(headers)
         proxy: Proxy | None = None
         response: HttpResponse
         try:
-            head = request_head(method, url, headers)
+            head, secrets = _known_head(method, url, tuple(headers.items()))
             if self._proxies is not None and (proxy := self._proxies.proxy_of(url)) is not None:
                 response = await self._proxies.ask(method, url, body, headers, waits, proxy)
             else:
-                response = await self._pool.ask(head, body, waits, reuse=self._may_reuse(url))
+                reuse = not self._disconnects or self._may_reuse(url)
+                response = await self._pool.ask(head, body, waits, reuse=reuse)
         except _UNANSWERED as error:
             if isinstance(error, ConnectionClosed | OSError) and not isinstance(
                 error, TimeoutError
             ):
                 self._disconnects[origin(url)] = time.monotonic()
             server = AskedServer(provider, url, proxy)
-            raise _unanswered(server, error, waits, KeyMask(secrets)) from None
+            raise _unanswered(server, error, waits, KeyMask(secrets_of(headers))) from None
         incoming = Incoming(response, provider, waits[1], secrets)
         if proxy is not None:
             incoming.proxy = proxy.shown
@@ -299,13 +311,22 @@ class Upstream:
         A server that restarts or closes idle connections leaves closed ones in the pool, and a retry
         would use the next of them.
         """
-        since = self._disconnects.get(origin(url)) if self._disconnects else None
+        since = self._disconnects.get(origin(url))
         if since is None:
             return True
         if time.monotonic() - since < SUSPICION:
             return False
         del self._disconnects[origin(url)]
         return True
+
+
+@lru_cache(256)
+def _known_head(
+    method: str, url: str, headers: tuple[tuple[str, str], ...]
+) -> tuple[RequestHead, tuple[str, ...]]:
+    """Return the head of a request, and the keys in it; raise `ValueError` as `request_head` does."""
+    named = dict(headers)
+    return request_head(method, url, named), secrets_of(named)
 
 
 _UNANSWERED = (

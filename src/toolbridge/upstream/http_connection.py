@@ -14,6 +14,7 @@ from itertools import chain
 from typing import TypeAlias
 
 import httptools
+import msgspec
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from toolbridge.upstream.body_inflater import BodyInflater, inflater_of
@@ -29,73 +30,51 @@ PushSink: TypeAlias = Callable[[bytes], bool]
 """Takes the bytes of a delivery; returns whether it takes the next one, too."""
 
 
-class WireResponse:
+class WireResponse(msgspec.Struct, eq=False):
     """A response: first its head, then its body in the pieces that the network delivers."""
 
-    status = 0
+    _connection: "ProviderConnection"
+    idle: float
+    bodiless: bool
+    pieces: list[bytes]
+    """What has arrived of the body and waits for the reader."""
+    status: int = 0
     headers: CIMultiDictProxy[str] = CIMultiDictProxy(CIMultiDict())
-    _end_of_body = 0
+    end_of_body: int = 0
     """How many pieces there were when the whole response had arrived."""
-    paused = False
+    paused: bool = False
     _waiter: asyncio.Future[None] | None = None
-    _sink: PushSink | None = None
+    sink: PushSink | None = None
+    """Takes each delivery as it arrives."""
     _push_failure: Exception | None = None
-    waits_since = 0.0
+    waits_since: float = 0.0
     _failure: Failure | None = None
     inflating: BodyInflater | None = None
-    done = False
+    done: bool = False
     """Whether the whole response has arrived, or it has failed."""
-    reusable = False
+    reusable: bool = False
     """Whether the connection can carry another request."""
-
-    def __init__(self, connection: "ProviderConnection", idle: float, *, bodiless: bool) -> None:
-        self._connection = connection
-        self.idle = idle
-        self._bodiless = bodiless
-        self.pieces = connection.pieces
-        """What has arrived of the body and waits for the reader."""
 
     # ── called by the connection ─────────────────────────────────────────────
 
-    def begun(
-        self, status: int, headers: CIMultiDictProxy[str], inflating: BodyInflater | None
-    ) -> None:
-        """Take the head."""
-        self.headers = headers
-        self.inflating = inflating
-        self.status = status
-        if self._bodiless:
-            self.done = True
-
-    def ended(self, *, keeps: bool) -> None:
-        """Take note that the whole response has arrived, and whether the connection stays open."""
-        if self.status and not self.done:
-            self.done = True
-            self._end_of_body = len(self.pieces)
-            self.reusable = keeps
-
     def delivered(self) -> None:
-        """Wake the reader after one delivery of the network has been parsed, or use its sink."""
+        """Wake the reader after one delivery of the network has been parsed."""
         pieces = self.pieces
         if self.done:
-            del pieces[self._end_of_body :]  # bytes after the response
-            self._wake()
-        elif self._sink is not None:
-            if not pieces:
-                return
-            try:
-                if self._sink(pieces.pop() if len(pieces) == 1 else self._taken()):
-                    return
-            except Exception as error:  # noqa: BLE001 raised in the task that waits in `push`
-                self._push_failure = error
-            # A loop may deliver again before the task runs; those bytes are for the reader.
-            self._sink = None
+            del pieces[self.end_of_body :]  # bytes after the response
             self._wake()
         elif self._waiter is not None and self.status:
             self._wake()
         elif not self.paused and sum(map(len, pieces)) > HIGH_WATER:
             self.paused = True
             self._connection.transport.pause_reading()
+
+    def end_push(self, error: Exception | None = None) -> None:
+        """Use the sink no longer, and raise its error in the task that waits in `push`."""
+        # A loop may deliver again before the task runs; those bytes are for the reader.
+        self.sink = None
+        self._push_failure = error
+        self._wake()
 
     def closed(self, error: Exception | None) -> None:
         """Take note that the connection is gone."""
@@ -116,7 +95,7 @@ class WireResponse:
     def fail(self, failure: Failure) -> None:
         """End the response; one that has arrived stays whole."""
         if self.done:
-            del self.pieces[self._end_of_body :]
+            del self.pieces[self.end_of_body :]
         else:
             self.done, self._failure = True, failure
         self._wake()
@@ -133,10 +112,24 @@ class WireResponse:
     # ── called by the reader ─────────────────────────────────────────────────
 
     def progress(self) -> asyncio.Future[None]:
-        """Return what the next delivery sets, until there is a status; raise a failure."""
+        """Return what the next delivery sets; raise a failure."""
         if self._failure is not None:
             raise self._failure
-        return self._waiting()
+        loop = self._connection.loop
+        self._waiter = waiter = loop.create_future()
+        self.waits_since = loop.time()
+        return waiter
+
+    def read_now(self) -> bytes | None:
+        """Return the bytes of the body that wait, empty at its end; None if `read` has to wait."""
+        if self.inflating is not None or self._failure is not None:
+            return None
+        if not self.pieces:
+            return b"" if self.done else None
+        piece = self.taken()
+        if self.paused:
+            self._resume()
+        return piece
 
     async def read(self) -> bytes:
         """Return the next bytes of the body, empty at its end."""
@@ -146,8 +139,8 @@ class WireResponse:
             while not pieces:
                 if self.done:
                     return self._end()
-                await self._waiting()
-            piece = self._taken()
+                await self.progress()
+            piece = self.taken()
             if self.paused:
                 self._resume()
             if inflating is None:
@@ -165,15 +158,15 @@ class WireResponse:
         """
         if self.pieces or self.done:
             return
-        self._sink = sink
+        self.sink = sink
         try:
-            await self._waiting()
+            await self.progress()
         finally:
-            self._sink = None
+            self.sink = None
         if self._push_failure is not None:
             raise self._push_failure
 
-    def _taken(self) -> bytes:
+    def taken(self) -> bytes:
         """Return the bytes that wait for the reader, and forget them."""
         pieces = self.pieces
         piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -187,13 +180,6 @@ class WireResponse:
         if self.inflating is not None:
             self.inflating.end()
         return b""
-
-    def _waiting(self) -> asyncio.Future[None]:
-        """Return what the next delivery sets."""
-        loop = self._connection.loop
-        self._waiter = waiter = loop.create_future()
-        self.waits_since = loop.time()
-        return waiter
 
     def _resume(self) -> None:
         self.paused = False
@@ -299,7 +285,17 @@ class ProviderConnection(asyncio.Protocol):
         elif self._unused > MAX_HEAD:
             self._reject(current, f"its head or trailer has more than {MAX_HEAD} bytes")
             return
-        current.delivered()
+        sink = current.sink
+        if sink is None or current.done:
+            current.delivered()
+        elif pieces:
+            try:
+                goes_on = sink(pieces.pop() if len(pieces) == 1 else current.taken())
+            except Exception as error:  # noqa: BLE001  raised in the task that waits in `push`
+                current.end_push(error)
+            else:
+                if not goes_on:
+                    current.end_push()
 
     # ── called by the parser ─────────────────────────────────────────────────
 
@@ -327,18 +323,30 @@ class ProviderConnection(asyncio.Protocol):
         if self._unused > MAX_HEAD and sum(map(len, chain.from_iterable(received))) > MAX_HEAD:
             raise InvalidResponse(f"its head has more than {MAX_HEAD} bytes")
         if self._known is not None and self._known[0] == received:
-            current.begun(status, self._known[1], None)
-            return
+            headers, inflating = self._known[1], None
+        else:
+            headers, inflating = self._read_head(received)
+        current.headers = headers
+        current.inflating = inflating
+        current.status = status
+        current.done = current.bodiless
+
+    def _read_head(
+        self, received: list[tuple[bytes, bytes]]
+    ) -> tuple[CIMultiDictProxy[str], BodyInflater | None]:
         decoded = [(k.decode("latin-1"), v.decode("utf-8", "surrogateescape")) for k, v in received]
         headers = CIMultiDictProxy(CIMultiDict(decoded))
         inflating = inflater_of(headers)
         if inflating is None:
             self._known = received, headers
-        current.begun(status, headers, inflating)
+        return headers, inflating
 
     def on_message_complete(self) -> None:
-        if self._current is not None:
-            self._current.ended(keeps=self._parser.should_keep_alive())
+        current = self._current
+        if current is not None and current.status and not current.done:
+            current.done = True
+            current.end_of_body = len(self.pieces)
+            current.reusable = self._parser.should_keep_alive()
 
     def _reject(self, current: WireResponse, why: str) -> None:
         current.fail(InvalidResponse(why))

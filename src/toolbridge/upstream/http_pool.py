@@ -8,7 +8,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote, urlsplit
 
@@ -68,7 +68,8 @@ class ConnectionPool:
         connection = (self._take(request.origin) if reuse else None) or await self._connect(
             request.origin, waits[0], keep=reuse
         )
-        response = WireResponse(connection, waits[1], bodiless=request.method == "HEAD")
+        bodiless = request.method == "HEAD"
+        response = WireResponse(connection, waits[1], bodiless, connection.pieces)
         connection.send(request.encoded(body), body or b"", response)
         try:
             while not response.status:
@@ -92,12 +93,7 @@ class ConnectionPool:
     async def _connect(
         self, origin: ServerOrigin, wait: float, *, keep: bool
     ) -> ProviderConnection:
-        def on_free(connection: ProviderConnection) -> None:
-            if keep:
-                self._keep(origin, connection)
-            else:
-                connection.drop()
-
+        on_free: OnFree = partial(self._keep, origin) if keep else ProviderConnection.drop
         one: socket.socket | None = None
         try:
             async with asyncio.timeout(wait):
@@ -175,7 +171,9 @@ class ConnectionPool:
         return self._tls
 
     def _keep(self, origin: ServerOrigin, connection: ProviderConnection) -> None:
-        self._free.setdefault(origin, []).append(connection)
+        if (free := self._free.get(origin)) is None:
+            free = self._free[origin] = []
+        free.append(connection)
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(KEPT, self._sweep)
 
@@ -295,11 +293,6 @@ class RequestHead(msgspec.Struct, frozen=True):
 
 def request_head(method: str, url: str, headers: Mapping[str, str]) -> RequestHead:
     """Return the head of a request; raise `ValueError` for a URL or a header that is not valid."""
-    return _request_head(method, url, tuple(headers.items()))
-
-
-@lru_cache(256)
-def _request_head(method: str, url: str, headers: tuple[tuple[str, str], ...]) -> RequestHead:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError("its `url` must begin with http:// or https:// and a host")
@@ -312,7 +305,7 @@ def _request_head(method: str, url: str, headers: tuple[tuple[str, str], ...]) -
         "accept": "*/*",
         "accept-encoding": "gzip, deflate",
         **({"authorization": _basic(parts.username, parts.password)} if parts.username else {}),
-        **{name.lower(): value for name, value in headers},
+        **{name.lower(): value for name, value in headers.items()},
     }
     target = quote(_without_dots(parts.path or "/"), _LEGAL) + (
         f"?{quote(parts.query, _LEGAL)}" if parts.query else ""

@@ -28,13 +28,8 @@ _SECRET_NAME = re.compile("authorization|key|token|secret|cookie", re.IGNORECASE
 
 def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
     """Return the keys that the headers of a request carry, the longest first."""
-    return _secrets_of(tuple(headers.items()))
-
-
-@lru_cache(256)
-def _secrets_of(headers: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     found: set[str] = set()
-    for name, value in headers:
+    for name, value in headers.items():
         if _SECRET_NAME.search(name):
             scheme, _, rest = value.partition(" ")
             found.add(rest if rest and scheme.isalpha() else value)

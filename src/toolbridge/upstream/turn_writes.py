@@ -8,7 +8,6 @@ written then as well, for all requests of the turn: `before_writes`.
 """
 
 import asyncio
-import threading
 from collections.abc import Callable
 
 LARGE = 32 * 1024
@@ -16,14 +15,8 @@ LARGE = 32 * 1024
 than the write."""
 
 
-class _Before(threading.local):
-    """The work before the next write of this thread's event loop."""
-
-    def __init__(self) -> None:
-        self.works: list[Callable[[], None]] = []
-
-
-_before = _Before()
+_works: dict[asyncio.AbstractEventLoop, list[Callable[[], None]]] = {}
+"""Event loop → the work before its next write; empty for most turns."""
 
 
 def before_writes(work: Callable[[], None]) -> None:
@@ -32,25 +25,28 @@ def before_writes(work: Callable[[], None]) -> None:
     It is called at the end of the turn at the latest. Bytes that are sent without `TurnWrites` do not
     wait for it.
     """
-    _before.works.append(work)
-    asyncio.get_running_loop().call_soon(_prepare)
+    loop = asyncio.get_running_loop()
+    if (works := _works.get(loop)) is not None:
+        works.append(work)
+        return
+    _works[loop] = [work]
+    loop.call_soon(_prepare, loop)
 
 
-def _prepare() -> None:
-    while works := _before.works:
-        _before.works = []
+def _prepare(loop: asyncio.AbstractEventLoop) -> None:
+    while works := _works.pop(loop, None):
         for work in works:
             try:
                 work()
             except Exception as error:  # noqa: BLE001  the connections get their bytes
                 what = "work before the writes of a turn failed"
-                asyncio.get_running_loop().call_exception_handler(
-                    {"message": what, "exception": error}
-                )
+                loop.call_exception_handler({"message": what, "exception": error})
 
 
 class TurnWrites:
     """What waits for the end of the turn; a connection gets all of it in one write."""
+
+    _loop: asyncio.AbstractEventLoop | None = None
 
     def __init__(self) -> None:
         self._waiting: dict[asyncio.WriteTransport, list[bytes]] = {}
@@ -69,41 +65,51 @@ class TurnWrites:
                 return
             del waiting[transport]
             self._sizes.pop(transport, None)
-            _prepare()
-            _write(transport, pieces)
-            return
-        if len(data) >= LARGE:
-            _prepare()
-            _write(transport, [data])
-            return
-        if not waiting:
-            asyncio.get_running_loop().call_soon(self.flush)
-        waiting[transport] = [data]
+            self._write_now(transport, pieces)
+        elif len(data) >= LARGE:
+            self._write_now(transport, [data])
+        else:
+            if not waiting:
+                loop = self._loop
+                if loop is None:
+                    loop = self._loop = asyncio.get_running_loop()
+                loop.call_soon(self.flush)
+            waiting[transport] = [data]
 
     def flush(self) -> None:
         """Write now what waits; call it before a transport is closed or used in another way."""
         if not self._waiting:
             return
-        _prepare()
+        if _works and self._loop is not None:
+            _prepare(self._loop)
         waiting, self._waiting = self._waiting, {}
         if self._sizes:
             self._sizes = {}
-        for transport, pieces in waiting.items():
-            _write(transport, pieces)
+        _write(waiting)
+
+    def _write_now(self, transport: asyncio.WriteTransport, pieces: list[bytes]) -> None:
+        if _works:
+            _prepare(asyncio.get_running_loop())
+        _write({transport: pieces})
 
 
-def _write(transport: asyncio.WriteTransport, pieces: list[bytes]) -> None:
-    # uvloop raises for a write to a transport that was closed meanwhile.
-    if transport.is_closing():
-        return
-    try:
-        if len(pieces) == 1:
-            transport.write(pieces[0])
-        else:
-            transport.writelines(pieces)
-    except Exception as error:  # noqa: BLE001  the other connections get their bytes
-        transport.abort()
-        what = "a write at the end of a turn failed; its connection was closed"
-        asyncio.get_running_loop().call_exception_handler(
-            {"message": what, "exception": error, "transport": transport}
-        )
+def _write(waiting: dict[asyncio.WriteTransport, list[bytes]]) -> None:
+    for transport, pieces in waiting.items():
+        # uvloop raises for a write to a transport that was closed meanwhile.
+        if transport.is_closing():
+            continue
+        try:
+            if len(pieces) == 1:
+                transport.write(pieces[0])
+            else:
+                transport.writelines(pieces)
+        except Exception as error:  # noqa: BLE001  the other connections get their bytes
+            _end(transport, error)
+
+
+def _end(transport: asyncio.WriteTransport, error: Exception) -> None:
+    transport.abort()
+    what = "a write at the end of a turn failed; its connection was closed"
+    asyncio.get_running_loop().call_exception_handler(
+        {"message": what, "exception": error, "transport": transport}
+    )

@@ -10,7 +10,7 @@ from zlib import crc32
 
 import msgspec
 
-from toolbridge.core.errors import BrokenWire
+from toolbridge.core.errors import BrokenWire, Truncated
 
 CONTENT_TYPE = "application/vnd.amazon.eventstream"
 MAX_HEADERS = 128 * 1024
@@ -70,9 +70,11 @@ class EventStreamReader:
         return messages
 
     def close(self) -> list[EventMessage]:
-        """Return nothing: half a message is no message. Raise for a fault that was found before."""
+        """Return nothing; raise for a fault that was found before, and `Truncated` for half a message."""
         if self._broken:
             raise self._broken
+        if self._held:
+            raise Truncated("the provider's answer ended in the middle of an event")
         return []
 
     def _next(self) -> EventMessage | None:

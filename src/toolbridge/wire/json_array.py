@@ -50,6 +50,11 @@ class ArrayReader:
             raise self._broken
         return self._take()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the end of the array has not come."""
+        return self._depth > 0
+
     def _read(self, piece: bytes, elements: list[bytes]) -> None:
         at = start = 0
         while at < len(piece):

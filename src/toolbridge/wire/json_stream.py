@@ -24,9 +24,10 @@ MAX_SIZE = 64 * 1024 * 1024
 _SPACE = lazy_pattern(r"[ \t\n\r]*+")
 # String content with whole escapes of one character each. The quantifiers are possessive: a run that
 # ends in an invalid character must not be matched again in smaller pieces.
-_RUN = lazy_pattern(
-    r"(?:[^\"\\\x00-\x1f\ud800-\udfff]++|\\[\"\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4})++"
-)
+_UNIT = r"[^\"\\\x00-\x1f\ud800-\udfff]++|\\[\"\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4}"
+# The empty alternative: up to Python 3.11.4, a possessive group whose last try fails in the middle
+# ends there, inside an escape (python/cpython#106052).
+_RUN = lazy_pattern(rf"(?:{_UNIT})(?:{_UNIT}|)*+")
 _HEX = "[0-9a-fA-F]"
 _ESCAPE = lazy_pattern(
     rf"\\(?:[\"\\/bfnrt]|u(?![dD][89a-fA-F]){_HEX}{{4}}"

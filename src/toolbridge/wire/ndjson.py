@@ -8,6 +8,8 @@ from toolbridge.core.errors import BrokenWire
 
 MAX_LINE = 8 * 1024 * 1024
 _BLANKS = b" \t\r"
+BETWEEN = b"}\n{"
+"""Between two objects, and never inside one: strings have no unescaped LF."""
 
 
 class LineReader(msgspec.Struct, eq=False):
@@ -66,6 +68,18 @@ class LineReader(msgspec.Struct, eq=False):
         ):
             return piece[:end]
         return b""
+
+    def last_line(self, piece: bytes) -> int:
+        """Return where the last of several objects begins that `feed` may return for a piece; else 0."""
+        if (
+            piece[-2:] == b"}\n"
+            and piece[:1] == b"{"
+            and not (self._held or self._broken)
+            and len(piece) <= self.max_line
+        ):
+            begin = piece.rfind(BETWEEN) + 2
+            return begin if begin > 1 else 0
+        return 0
 
     def close(self) -> list[bytes]:
         if self._broken:

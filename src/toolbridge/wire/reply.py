@@ -7,13 +7,15 @@ decoders of the codecs use this reader. Ollama's does not: in NDJSON a whole bod
 
 import msgspec
 
-from toolbridge.core.errors import BrokenWire
+from toolbridge.core.errors import BrokenWire, Truncated
 from toolbridge.wire.json_array import ArrayReader
-from toolbridge.wire.sse import SseEvent, SseReader
+from toolbridge.wire.shapes import decode_chunk
+from toolbridge.wire.sse import BOM, SseEvent, SseReader
 
 MAX_BODY = 64 * 1024 * 1024
 """The most bytes of a reply that is one JSON object."""
 _BLANKS = b" \t\r\n"
+_json = msgspec.json.Decoder(msgspec.Raw)
 
 
 class WholeBody(msgspec.Struct, frozen=True):
@@ -32,7 +34,12 @@ class ReplyReader(msgspec.Struct, eq=False):
     arrays: bool = False
     sse: SseReader = msgspec.field(default_factory=SseReader)
     """Reads the events, if the reply is a stream of them."""
-    _begun: bool = False
+    begun: bool = False
+    """True after the first byte that is not blank."""
+    _chosen: bool = False
+    """True after the byte that decides."""
+    _held: bytes = b""
+    """The beginning of a byte order mark."""
     _array: ArrayReader | None = None
     _body: list[bytes] | None = None
     """The pieces of a reply that is one JSON object."""
@@ -40,11 +47,10 @@ class ReplyReader(msgspec.Struct, eq=False):
 
     def feed(self, piece: bytes, /) -> list[SseEvent | WholeBody]:
         """Return the events that `piece` completes; raise `BrokenWire` if one or all is too long."""
-        if not self._begun:
-            piece = piece.lstrip(_BLANKS)
+        if not self._chosen:
+            piece = self._begin(self._held + piece)
             if not piece:
                 return []
-            self._begin(piece)
         if self._body is not None:
             self._size += len(piece)
             if self._size > MAX_BODY:
@@ -57,16 +63,55 @@ class ReplyReader(msgspec.Struct, eq=False):
         return events
 
     def close(self) -> list[SseEvent | WholeBody]:
-        """Return the whole body, or the event that the end of the stream cut (`whole` is False)."""
+        """Return the whole body, or the last event if its end is missing; see `last_events`."""
         if self._body is not None:
             return [WholeBody(b"".join(self._body))]
         if self._array is not None:
-            return [SseEvent(element, whole=False) for element in self._array.close()]
-        return [*self.sse.close()]
+            elements = [*map(SseEvent, map(complete_data, self._array.close()))]
+            if self._array.is_open:
+                raise Truncated("the provider's answer ended in the middle of its JSON array")
+            return [*elements]
+        return [*last_events(self.sse)]
 
-    def _begin(self, piece: bytes) -> None:
-        self._begun = True
+    def _begin(self, piece: bytes) -> bytes:
+        """Choose how the reply is read; return the first bytes of it, without a byte order mark."""
+        piece = piece.lstrip(_BLANKS)
+        self.begun = self.begun or bool(piece)
+        self._held = piece if piece and BOM.startswith(piece) else b""
+        if self._held:
+            return b""  # a body of a mark alone is empty
+        piece = piece.removeprefix(BOM).lstrip(_BLANKS)
+        self._chosen = bool(piece)
         if piece.startswith(b"{"):
             self._body = []
         elif self.arrays and piece.startswith(b"["):
             self._array = ArrayReader()
+        return piece
+
+
+def last_events(sse: SseReader) -> list[SseEvent]:
+    """Return the last event of a stream if only its empty line is missing.
+
+    Raise `Truncated` if the stream ended inside the event: such an answer is never a success, not
+    even after its stop reason.
+    """
+    events = sse.close()
+    if sse.cut:
+        raise _half_event()
+    for event in events:
+        complete_data(event.data)
+    return events
+
+
+def complete_data(data: bytes) -> bytes:
+    """Return `data` if it is JSON, or the mark at the end of a stream; raise `Truncated` if not."""
+    if data.strip() != b"[DONE]":
+        try:
+            decode_chunk(data, _json)
+        except BrokenWire:
+            raise _half_event() from None
+    return data
+
+
+def _half_event() -> Truncated:
+    return Truncated("the provider's answer ended in the middle of an event")

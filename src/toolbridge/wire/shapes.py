@@ -23,7 +23,7 @@ import msgspec
 
 from toolbridge.core.allowed_values import with_allowed
 from toolbridge.core.errors import BrokenWire, MalformedRequest
-from toolbridge.core.json import JsonObject, loads, replace_lone_surrogates
+from toolbridge.core.json import Json, JsonObject, loads, replace_lone_surrogates
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -281,6 +281,30 @@ def decode_chunk(data: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
         except (ValueError, RecursionError):
             shown = data[:200].decode("utf-8", "replace")
             raise BrokenWire(f"the provider sent {shown!r}: {error}") from None
+
+
+def convert_counts(given: Json, shape: type[S]) -> S:
+    """Return the token counts of an answer as `shape`; what is no count is as if it was missing.
+
+    Servers that imitate an API write counts as `12.0` and `"12"`; no count fails an answer.
+    """
+    try:
+        return msgspec.convert(given, shape, strict=False)
+    except msgspec.ValidationError:
+        return _readable_counts(given if isinstance(given, dict) else {}, shape)
+
+
+def _readable_counts(given: JsonObject, shape: type[S]) -> S:
+    found: dict[str, Any] = {}
+    inside = _known_names(shape)[1]
+    for field in msgspec.structs.fields(shape):
+        value, inner = given.get(field.encode_name), inside.get(field.encode_name)
+        try:
+            found[field.name] = msgspec.convert(value, field.type, strict=False)
+        except msgspec.ValidationError:
+            if inner is not None and isinstance(value, dict):
+                found[field.name] = _readable_counts(value, inner)
+    return shape(**found)
 
 
 def _with_raws(loose: Any, shape: Any) -> Any:

@@ -12,8 +12,9 @@ from toolbridge.core.errors import BrokenWire
 
 MAX_EVENT = 8 * 1024 * 1024
 _END = b"\n\n"
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _DATA = b"data: "
+_FIELDS = frozenset({b"", b"data", b"event", b"id", b"retry"})
 
 
 class SseEvent(msgspec.Struct, frozen=True):
@@ -22,9 +23,6 @@ class SseEvent(msgspec.Struct, frozen=True):
     data: bytes
     event: str = ""
     id: str = ""
-    whole: bool = True
-    """False for an event that the end of the stream cut: the standard discards it, servers that
-    leave out the last empty line need it."""
 
 
 class SseReader(msgspec.Struct, eq=False):
@@ -41,6 +39,8 @@ class SseReader(msgspec.Struct, eq=False):
     _size: int = 0
     _event: str = ""
     _id: str = ""
+    cut: bool = False
+    """After `close`: True if the stream ended before the data of an event, or in the name of a field."""
 
     def feed(self, piece: bytes, /) -> list[SseEvent]:
         if self._broken:
@@ -87,18 +87,25 @@ class SseReader(msgspec.Struct, eq=False):
         return b""
 
     def close(self) -> list[SseEvent]:
+        """Return an event whose empty line is missing, and perhaps the end of its data.
+
+        The standard discards it; servers that leave out the last empty line need it.
+        """
         if self._broken:
             raise self._broken
-        events: list[SseEvent] = []
         if self._line:
-            self._take(self._whole_line())
-        if self._data:
-            events.append(SseEvent(b"\n".join(self._data), self._event, self._id, whole=False))
-            self._data = []
-        return events
+            line = self._whole_line()
+            name, colon, _ = (line.removeprefix(BOM) if self._first else line).partition(b":")
+            self.cut = bool(name.strip()) and not (colon and name in _FIELDS)
+            self._take(line)
+        if not self._data:
+            self.cut = self.cut or bool(self._event or self._id)
+            return []
+        data, self._data = b"\n".join(self._data), []
+        return [SseEvent(data, self._event, self._id)]
 
     def _take_all(self, lines: list[bytes], events: list[SseEvent]) -> None:
-        if self._first and lines and not lines[0].startswith(_BOM):
+        if self._first and lines and not lines[0].startswith(BOM):
             self._first = False
         if not (self._first or self._event or self._id or self._size or any(lines[1::2])):
             # Nearly every delivery of several events: a `data:` line and an empty one in turn.
@@ -143,7 +150,7 @@ class SseReader(msgspec.Struct, eq=False):
             raise self._too_long()
         if self._first:
             self._first = False
-            line = line.removeprefix(_BOM)
+            line = line.removeprefix(BOM)
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":

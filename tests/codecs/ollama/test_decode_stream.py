@@ -438,7 +438,7 @@ def test_an_overflow_in_mid_stream_is_one_too():
     assert failed.problem.text == "prompt is too long: 9 tokens > 8 maximum"
 
 
-@every_row(("given", "counted"), [("2.5", 2), ("1e400", 0), ("-3", 0), ("7", 7)])
+@every_row(("given", "counted"), [("2.5", 0), ("2.0", 2), ("1e400", 0), ("-3", 0), ("7", 7)])
 def test_an_odd_count_does_not_spoil_an_answer(given, counted):
     line = '{"message":{"content":"Hi"},"done":true,"eval_count":' + given + "}\n"
     decoder = StreamDecoder(Ids("x"))

@@ -29,4 +29,5 @@ def test_counts_of_another_api_are_not_written():
 
 
 def test_counts_that_cannot_be_read_are_passed_over():
-    assert decode_usage({"prompt_tokens": {"odd": 1}}) is None
+    usage = decode_usage({"prompt_tokens": {"odd": 1}, "completion_tokens": 5})
+    assert (usage.input, usage.output) == (0, 5)

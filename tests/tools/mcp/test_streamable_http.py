@@ -4,12 +4,15 @@ import asyncio
 import json
 from contextlib import asynccontextmanager
 
+import aiohttp
 import pytest
 from tests.mcp_http import mcp_double
+from tests.scripted_http import serving
 
 from toolbridge.core.messages import Text
 from toolbridge.core.server_tools import McpOutput, ServerToolError
 from toolbridge.server_tool_settings import McpServerSettings, ServerToolSettings
+from toolbridge.tools.mcp import streamable_http
 from toolbridge.tools.mcp.servers import McpServers
 
 
@@ -196,3 +199,29 @@ async def test_servers_of_requests_are_bounded():
     found = await servers.tools(first)
     await servers.close()
     assert "there is no MCP server" in found.text
+
+
+async def test_a_silent_server_does_not_fail_a_cleanup_that_a_timeout_began(monkeypatch):
+    monkeypatch.setattr(streamable_http, "_END", 0.05)
+    cleaned = []
+
+    async def limited(transport):
+        async with asyncio.timeout(0.01):
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await transport.close()
+                cleaned.append(transport)
+
+    async def silent(got):
+        await got.reader.read()
+
+    async def headers(*_):
+        return {}
+
+    async with serving(silent) as url, aiohttp.ClientSession() as session:
+        transport = streamable_http.StreamableHttp("one", url, session, headers, lambda _: None)
+        transport._session_id = "s1"
+        with pytest.raises(TimeoutError):
+            await limited(transport)
+    assert cleaned == [transport]

@@ -113,14 +113,16 @@ def _decode_body(body: bytes, start: int) -> tuple[shapes.Body, JsonObject, Know
     The third value are the messages that are known, with a mark in their place. `start` is where
     the messages begin, or 0.
     """
-    known = known_messages.find(body, start) if start else NONE_KNOWN
-    asked = _decode_marked(body, start, known) if known.turns else None
+    known, asked = NONE_KNOWN, None
+    if start:
+        known = known_messages.find(body, start)
+        asked = _decode_marked(body, start, known) if known.turns else None
     if asked is None:
         known, asked = NONE_KNOWN, _decode_strictly(body)
     if asked is None:
         loose = wire.decode_request(body, _bodies)
         return loose, wire.leftovers(body, shapes.Body), known
-    return asked, _extra_of(asked, body), known
+    return asked, {} if asked.context_management is NULL else _extra_of(asked, body), known
 
 
 def _decode_strictly(body: bytes) -> shapes.StrictBody | None:
@@ -140,8 +142,6 @@ def _decode_marked(body: bytes, start: int, known: KnownMessages) -> shapes.Stri
 
 
 def _extra_of(asked: shapes.StrictBody, body: bytes) -> JsonObject:
-    if asked.context_management is NULL:
-        return {}
     # Claude Code sends this with every request.
     try:
         return {"context_management": loads(bytes(asked.context_management))}

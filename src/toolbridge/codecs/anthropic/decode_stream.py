@@ -26,15 +26,15 @@ from toolbridge.codecs.anthropic.shapes import (
 from toolbridge.codecs.anthropic.signatures import decode_caller, decode_signature
 from toolbridge.codecs.anthropic.usage import decode_usage
 from toolbridge.core.draft import Draft
-from toolbridge.core.errors import BrokenWire, Truncated
+from toolbridge.core.errors import BrokenWire, Truncated, UpstreamError
 from toolbridge.core.events import AddedPart, Event
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import JsonObject, dumps, maybe_object
+from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
 from toolbridge.core.messages import Foreign, Opaque, Problem, StopDetails, StopReason
 from toolbridge.core.usage import Usage
 from toolbridge.wire.rejections import read_error
 from toolbridge.wire.reply import ReplyReader, WholeBody
-from toolbridge.wire.shapes import decode_chunk
+from toolbridge.wire.shapes import convert_counts, decode_chunk
 from toolbridge.wire.sse import SseEvent
 
 _events = msgspec.json.Decoder(StreamEvent)
@@ -68,7 +68,7 @@ class StreamDecoder:
     def close(self) -> list[Event]:
         try:
             events = self._read(self._reply.close())
-        except BrokenWire as error:
+        except UpstreamError as error:
             return self._answer.fail(error.problem)
         return events + self._answer.close()
 
@@ -80,14 +80,14 @@ class StreamDecoder:
 
 
 def _decode_event(sse: SseEvent) -> StreamEvent:
-    """Return an event; an empty one for an event of an unknown type or one that was cut."""
+    """Return an event; an empty one for an event of an unknown type."""
     try:
         event = decode_chunk(sse.data, _events)
     except BrokenWire:
-        if sse.event == "error" and sse.whole and maybe_object(sse.data) is not None:
+        if sse.event == "error" and maybe_object(sse.data) is not None:
             # llama.cpp, server: the error of a stream has OpenAI's shape in Anthropic's event.
             return _error_event(sse.data)
-        if sse.data == b"[DONE]" or not sse.whole or _is_unknown(maybe_object(sse.data)):
+        if sse.data == b"[DONE]" or _is_unknown(maybe_object(sse.data)):
             return StreamEvent()
         raise
     event.type = event.type or sse.event
@@ -131,7 +131,9 @@ def _split_answer(body: bytes) -> list[StreamEvent]:
         stop_sequence=reply.stop_sequence,
         stop_details=reply.stop_details,
     )
-    return [*events, StreamEvent("message_delta", delta=end), StreamEvent("message_stop")]
+    events.append(StreamEvent("message_delta", delta=end, usage=reply.usage))
+    # Anthropic, Messages API: `stop_reason` is null only in `message_start`, before the answer ends.
+    return [*events, StreamEvent("message_stop")] if reply.stop_reason else events
 
 
 class _Answer:
@@ -144,6 +146,8 @@ class _Answer:
         self._stop_sequence = ""
         self._details: StopDetails | None = None
         self._open: dict[int, _Held] = {}
+        self._placeholder = True
+        """True while the output count is that of `message_start`, which is 1 for any answer."""
 
     def read_all(self, received: Iterable[StreamEvent]) -> list[Event]:
         events: list[Event] = []
@@ -189,10 +193,10 @@ class _Answer:
             return []
         return self._draft.start(id=reply.id, model=reply.model) + self._count(reply.usage)
 
-    def _count(self, counts: Counts | None) -> list[Event]:
+    def _count(self, counts: Json) -> list[Event]:
         if counts is None:
             return []
-        self._usage = decode_usage(counts, self._usage)
+        self._usage = decode_usage(convert_counts(counts, Counts), self._usage)
         return self._draft.usage(self._usage)
 
     # ── blocks ───────────────────────────────────────────────────────────────
@@ -274,8 +278,11 @@ class _Answer:
 
     # ── the end ──────────────────────────────────────────────────────────────
 
-    def _read_end(self, delta: Delta, counts: Counts | None) -> list[Event]:
+    def _read_end(self, delta: Delta, counts: Json) -> list[Event]:
         # Anthropic, streaming: only message_delta has the stop reason and the final counts.
+        if self._placeholder and counts is not None:
+            self._placeholder = False
+            self._usage = msgspec.structs.replace(self._usage, output=0)
         if delta.stop_reason:
             self._claimed = STOP_REASONS.get(delta.stop_reason, "end")
         if delta.stop_sequence:

@@ -35,6 +35,7 @@ from toolbridge.core.usage import Usage
 from toolbridge.wire.sse import write_event
 
 _encode = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
 _index_of = attrgetter("index")
 _text_of = attrgetter("text")
 PING = write_event(b'{"type":"ping"}', b"ping")
@@ -77,6 +78,8 @@ _THINKING: JsonObject = {"type": "thinking", "thinking": "", "signature": ""}
 class StreamEncoder:
     """Encodes events as SSE events."""
 
+    __slots__ = ("_asked", "_blocks", "_fold", "_order")
+
     def __init__(self, asked: AnswerContext) -> None:
         self._asked = asked
         self._fold = Fold()
@@ -89,6 +92,14 @@ class StreamEncoder:
 
     def feed_all(self, events: list[ev.Event]) -> list[bytes]:
         """Feed the events of one delivery."""
+        if len(events) == 1:
+            only = events[0]
+            if not isinstance(only, ev.TextDelta) or only.index != self._order.current:
+                return self.feed(only)
+            try:
+                return [self._blocks.text_head + _encode(only.text) + _DELTA_TAIL]
+            except UnicodeEncodeError:  # a lone surrogate
+                return self.feed(only)
         if len(events) > AROUND_TEXT and (whole := self._plain(events)):
             return [whole]
         written: list[bytes] = []
@@ -102,12 +113,13 @@ class StreamEncoder:
             if {*map(_index_of, deltas)} != {self._order.current}:
                 written += [data for event in deltas for data in self.feed(event)]
                 continue
-            try:
-                pieces = [*map(_encode, map(_text_of, deltas))]
-            except UnicodeEncodeError:  # a lone surrogate
-                pieces = [*map(dump_bytes, map(_text_of, deltas))]
             head = self._blocks.text_head
-            written.append(head + (_DELTA_TAIL + head).join(pieces) + _DELTA_TAIL)
+            between = _DELTA_TAIL + head
+            try:
+                pieces = _joined(deltas, between)
+            except UnicodeEncodeError:  # a lone surrogate
+                pieces = between.join(map(dump_bytes, map(_text_of, deltas)))
+            written.append(head + pieces + _DELTA_TAIL)
         return written
 
     def _plain(self, events: list[ev.Event]) -> bytes:
@@ -130,7 +142,7 @@ class StreamEncoder:
                 _encode(asked.request.model or message.model),
                 asked.estimate,
             )
-            pieces = _FIRST_BETWEEN.join(map(_encode, map(_text_of, events[2:-3])))
+            pieces = _joined(events[2:-3], _FIRST_BETWEEN)
             return b"".join((start, _FIRST_OPENING, pieces, _FIRST_CLOSING, _encode(ending), _END))
         except UnicodeEncodeError:  # a lone surrogate
             return b""
@@ -181,17 +193,22 @@ class StreamEncoder:
         return [data for one in ordered for data in self._blocks.write(one)]
 
 
-class _BlockWriter:
+def _joined(deltas: list[ev.Event], between: bytes) -> bytes:
+    """Return the texts of deltas as JSON, joined by `between`; raise if one has a lone surrogate."""
+    # JSON has no unescaped LF in a string, so each LF is the end of a line.
+    return _encode_lines([*map(_text_of, deltas)])[:-1].replace(b"\n", between)
+
+
+class _BlockWriter(msgspec.Struct, eq=False, gc=False):
     """Writes one block after the other and numbers them."""
 
-    def __init__(self) -> None:
-        self._index = 0
-        self.text_head = b""
-        """The bytes before each piece of the current text."""
-        self._pinged = False
-        self._opened = False
-        self._argued = False
-        """True once a delta of the current call was written."""
+    _index: int = 0
+    text_head: bytes = b""
+    """The bytes before each piece of the current text."""
+    _pinged: bool = False
+    _opened: bool = False
+    _argued: bool = False
+    """True once a delta of the current call was written."""
 
     def write(self, event: BlockEvent) -> list[bytes]:
         match event:
@@ -283,9 +300,11 @@ def _event(type: str, fields: JsonObject) -> bytes:
 def encode_message(message: Message, asked: AnswerContext) -> bytes:
     """Return the whole answer: the sum of the events of its stream."""
     body = _envelope(message.id, message.model, asked)
-    body["content"] = [
-        block for part in in_words(message.content, SHOWS) for block in _blocks(part)
-    ]
+    content = message.content
+    if len(content) == 1 and type(only := content[0]) is Text and not only.citations:
+        body["content"] = [{"type": "text", "text": only.text}]  # nearly every answer
+    else:
+        body["content"] = [block for part in in_words(content, SHOWS) for block in _blocks(part)]
     body |= _ending(message.stop or "end", message)
     body["usage"] = encode_usage(message.usage, asked.estimate)
     return dump_bytes(body)
@@ -306,11 +325,12 @@ def _own_id(id: str) -> str:
 
 
 def _ending(reason: StopReason, message: Message) -> JsonObject:
-    return {
+    ending: JsonObject = {
         "stop_reason": STOPS.get(reason, "end_turn"),
         "stop_sequence": message.stop_sequence or None,
-        **encode_details(message.stop_details),
     }
+    details = message.stop_details
+    return ending if details is None else ending | encode_details(details)
 
 
 def _blocks(part: Part) -> list[JsonObject]:

@@ -260,7 +260,8 @@ class Reply(msgspec.Struct):
     stop_reason: str | None = None
     stop_sequence: str | None = None
     stop_details: AnyObject | None = None
-    usage: Counts | None = None
+    usage: Json = None
+    """`Counts`."""
 
 
 class Block(msgspec.Struct):
@@ -306,7 +307,8 @@ class StreamEvent(msgspec.Struct):
     delta: Delta | None = None
     content_block: AnyObject | None = None
     message: Reply | None = None
-    usage: Counts | None = None
+    usage: Json = None
+    """`Counts`."""
     error: Error | None = None
 
 

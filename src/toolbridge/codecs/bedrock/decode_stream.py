@@ -23,14 +23,14 @@ from toolbridge.codecs.bedrock.shapes import (
 from toolbridge.codecs.bedrock.thinking import redacted, signature
 from toolbridge.codecs.bedrock.usage import decode_usage
 from toolbridge.core.draft import Draft
-from toolbridge.core.errors import BrokenWire, ModelError, Truncated
+from toolbridge.core.errors import BrokenWire, ModelError, Truncated, UpstreamError
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import dumps, maybe_object
+from toolbridge.core.json import Json, dumps, maybe_object
 from toolbridge.wire.aws_errors import read_aws_problem
 from toolbridge.wire.event_stream import EventMessage, EventStreamReader
 from toolbridge.wire.rejections import read_error
-from toolbridge.wire.shapes import decode_chunk
+from toolbridge.wire.shapes import convert_counts, decode_chunk
 
 _events = msgspec.json.Decoder(StreamEvent)
 _replies = msgspec.json.Decoder(Reply)
@@ -74,7 +74,7 @@ class StreamDecoder:
             if self._body is not None:
                 return self._answer.read_whole(b"".join(self._body))
             return self._answer.read_all(self._messages.close()) + self._answer.close()
-        except BrokenWire as error:
+        except UpstreamError as error:
             return self._answer.draft.fail(error.problem)
 
 
@@ -200,5 +200,7 @@ class _Answer:
             events += self.draft.end((kind, index))
         return events
 
-    def _count(self, counts: Counts | None) -> list[Event]:
-        return [] if counts is None else self.draft.usage(decode_usage(counts))
+    def _count(self, counts: Json) -> list[Event]:
+        if counts is None:
+            return []
+        return self.draft.usage(decode_usage(convert_counts(counts, Counts)))

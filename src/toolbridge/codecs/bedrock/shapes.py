@@ -72,7 +72,8 @@ class StreamEvent(msgspec.Struct, rename="camel"):
     start: Block | None = None
     delta: Block | None = None
     stop_reason: str | None = None
-    usage: Counts | None = None
+    usage: Json = None
+    """`Counts`."""
 
 
 class Message(msgspec.Struct):
@@ -88,4 +89,5 @@ class Reply(msgspec.Struct, rename="camel"):
 
     output: Output | None = None
     stop_reason: str | None = None
-    usage: Counts | None = None
+    usage: Json = None
+    """`Counts`."""

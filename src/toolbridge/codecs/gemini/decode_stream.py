@@ -20,7 +20,7 @@ from toolbridge.codecs.gemini.shapes import FAILURES, FEEDBACK, FINISH_REASONS, 
 from toolbridge.codecs.gemini.signatures import decode_signature
 from toolbridge.codecs.gemini.usage import decode_usage
 from toolbridge.core.draft import FLOW, Draft
-from toolbridge.core.errors import BrokenWire, Truncated
+from toolbridge.core.errors import BrokenWire, Truncated, UpstreamError
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dumps, replace_lone_surrogates
@@ -35,7 +35,7 @@ from toolbridge.core.messages import (
 )
 from toolbridge.core.server_tools import ServerPart
 from toolbridge.wire.reply import ReplyReader, WholeBody
-from toolbridge.wire.shapes import decode_chunk
+from toolbridge.wire.shapes import convert_counts, decode_chunk
 from toolbridge.wire.sse import SseEvent
 
 _chunks = msgspec.json.Decoder(shapes.StreamChunk)
@@ -62,12 +62,12 @@ class StreamDecoder:
     def close(self) -> list[Event]:
         try:
             events = self._read(self._reply.close())
-        except BrokenWire as error:
+        except UpstreamError as error:
             return self._answer.fail(error.problem)
         return events + self._answer.close()
 
     def _read(self, reply: list[SseEvent | WholeBody]) -> list[Event]:
-        """Return the events of chunks; a chunk that the end of the stream has cut is dropped."""
+        """Return the events of chunks, up to one that cannot be decoded."""
         events: list[Event] = []
         for chunk in reply:
             if chunk.data == b"[DONE]":
@@ -75,8 +75,7 @@ class StreamDecoder:
             try:
                 events += self._answer.read(decode_chunk(chunk.data, _chunks))
             except BrokenWire as error:
-                cut = isinstance(chunk, SseEvent) and not chunk.whole
-                return events if cut else events + self._answer.fail(error.problem)
+                return events + self._answer.fail(error.problem)
         return events
 
 
@@ -200,8 +199,9 @@ class _Answer:
         self._details = _details(reason, candidate.finish_message)
         return []
 
-    def _count(self, counts: shapes.Counts) -> list[Event]:
+    def _count(self, given: Json) -> list[Event]:
         """Report the totals so far; a count that the chunk leaves out stays as it was."""
+        counts = convert_counts(given, shapes.Counts)
         for name in counts.__struct_fields__:
             if getattr(counts, name) is not None:
                 setattr(self._counts, name, getattr(counts, name))

@@ -7,7 +7,7 @@ case. Requests may also have keys in snake case; `spelling` makes them uniform f
 import msgspec
 
 from toolbridge.core.answer_losses import AnswerFeatures
-from toolbridge.core.json import JsonObject
+from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import StopReason
 from toolbridge.core.usage import TokenLimit
 from toolbridge.wire.shapes import AnyObject
@@ -219,7 +219,8 @@ class StreamChunk(msgspec.Struct, rename="camel"):
 
     candidates: list[Candidate] | None = None
     prompt_feedback: PromptFeedback | None = None
-    usage_metadata: Counts | None = None
+    usage_metadata: Json = None
+    """`Counts`."""
     model_version: str | None = None
     response_id: str | None = None
     error: AnyObject | str | None = None

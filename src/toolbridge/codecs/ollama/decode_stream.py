@@ -21,8 +21,9 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dumps, replace_lone_surrogates
 from toolbridge.core.logprobs import read_logprobs
 from toolbridge.core.messages import Image
-from toolbridge.wire.ndjson import LineReader
+from toolbridge.wire.ndjson import BETWEEN, LineReader
 from toolbridge.wire.shapes import decode_chunk
+from toolbridge.wire.sse import BOM
 
 _chunks = msgspec.json.Decoder(shapes.Chunk)
 _text_chunks = msgspec.json.Decoder(shapes.TextChunk)
@@ -49,23 +50,27 @@ class StreamDecoder:
         """True after a line of text: the next one mostly has text as well, and nothing else."""
 
     def feed(self, piece: bytes, /) -> list[Event]:
-        if self._draft.ended:
+        draft = self._draft
+        if draft.ended:
             return []
-        line = self._lines.only_line(piece)  # nearly every piece, and nearly always text
-        if line and self._in_text and line[:8] != _KEYED:
-            try:
-                chunk = _text_chunks.decode(line)
-                if not chunk.done:
-                    return self._draft.text(chunk.message.content)
-            except _UNDECODABLE:
-                self._in_text = False
-        if line:
-            return self._decode(line)
+        if draft.started:
+            line = self._lines.only_line(piece)  # nearly every piece, and nearly always text
+            if line and self._in_text and line[:8] != _KEYED:
+                try:
+                    chunk = _text_chunks.decode(line)
+                    if not chunk.done:
+                        return draft.text(chunk.message.content)
+                except _UNDECODABLE:
+                    self._in_text = False
+            if line:
+                return self._decode(line)
+        elif (cut := self._lines.last_line(piece)) and (whole := self._plain(piece, cut)):
+            return whole
         try:
             lines = self._lines.feed(piece)
         except BrokenWire as error:
-            return self._draft.fail(error.problem)
-        return (self._plain(lines) or self._decode_all(lines)) if lines else []
+            return draft.fail(error.problem)
+        return self._decode_all(lines) if lines else []
 
     def _decode_all(self, lines: list[bytes]) -> list[Event]:
         events: list[Event] = []
@@ -80,18 +85,24 @@ class StreamDecoder:
                 at += 1
         return events
 
-    def _plain(self, lines: list[bytes]) -> list[Event]:
+    def _plain(self, lines: bytes, cut: int = 0) -> list[Event]:
         """Return the events of an answer that arrived whole and is one text; none for any other.
 
-        Short answers are so. The result is that of `_decode_all`, without a call for each line.
+        Short answers are so. The last line begins at `cut`. The result is that of `_decode_all`,
+        without a call for each line.
         """
-        if self._draft.started:
+        if self._draft.started or _KEYED in lines:
             return []
+        chunks: list[shapes.TextChunk] = []
         try:
-            last = _chunks.decode(lines[-1])
+            last = _chunks.decode(lines[cut:])
             if not last.done:
                 return []
-            chunks = _text_lines(lines[:-1]) if len(lines) > 1 else []
+            if cut:
+                joined = lines[: cut - 1].replace(BETWEEN, b"}{")
+                chunks = _text_chunks.decode_lines(joined)
+                if len(chunks) != cut - len(joined) or b"\n" in joined:
+                    return []  # an object on two lines, or two on one line
         except _UNDECODABLE:
             return []
         message, usage = last.message, decode_usage(last)
@@ -103,8 +114,7 @@ class StreamDecoder:
             or message.tool_calls
             or last.logprobs is not None
             or last.error is not None
-            or chunks is None
-            or lines[-1].startswith(_KEYED)
+            or any(map(_is_done, chunks))
         ):
             return []
         pieces = [*filter(None, map(_content, chunks))] if chunks else []
@@ -122,16 +132,16 @@ class StreamDecoder:
             last = self._lines.close()
         except BrokenWire as error:
             return self._draft.fail(error.problem)
-        if last and (whole := self._plain(last)):  # a body without streaming
-            return whole
-        for line in last:
-            events += self._decode(line, last=True)
+        for line in last:  # mostly a body without streaming
+            events = self._plain(line) or self._decode(line, last=True)
         if not self._draft.ended:  # the end of the bytes alone ends no answer
             why = "the upstream closed the stream before a line with `done: true`"
             events += self._draft.fail(Truncated(why).problem)
         return events
 
     def _decode(self, line: bytes, *, last: bool = False) -> list[Event]:
+        if not self._draft.started:
+            line = line.removeprefix(BOM)
         try:
             chunk = _chunks.decode(line)
         except _UNDECODABLE:
@@ -180,14 +190,6 @@ class StreamDecoder:
         events = self._draft.call(_CALL, name=call.function.name or "", id=call.id or "")
         events += self._draft.arguments(_CALL, _arguments(call.function.arguments))
         return events + self._draft.end(_CALL)
-
-
-def _text_lines(lines: list[bytes]) -> list[shapes.TextChunk] | None:
-    """Return the lines before the last of an answer of one text; None if one has more than text."""
-    chunks = [*map(_text_chunks.decode, lines)]
-    if any(map(_is_done, chunks)) or any(map(bytes.startswith, lines, repeat(_KEYED))):
-        return None
-    return chunks
 
 
 def _texts_of(lines: list[bytes], begin: int) -> list[str]:

@@ -36,19 +36,28 @@ _FREE_CHOICE = ToolChoice()
 def encode_request(request: Request, target: Target) -> Steps[Outgoing]:
     """Return the body for `target` and what Ollama's API cannot express."""
     quirks = read_quirks(target.quirks) if target.quirks else _NO_QUIRKS
-    return _RequestEncoder(request, target, quirks).encode()
+    model = target.model or request.model
+    losses: list[Loss] = []
+    turns = TurnEncoder(request.tools, target, model, losses)
+    if len(request.turns) < LONG:
+        messages = encode_few(request.turns, turns)
+    else:
+        context = (model, target.capabilities, identity_of(request.tools))
+        messages = yield from _encoded.encode(request.turns, context, turns)
+    return _RequestEncoder(request, target, quirks, losses).encode(model, messages)
 
 
 class _RequestEncoder(msgspec.Struct, eq=False):
     _request: Request
     _target: Target
     _quirks: Quirks
-    _losses: list[Loss] = []
+    _losses: list[Loss]
 
-    def encode(self) -> Steps[Outgoing]:
+    def encode(self, model: str, messages: list[Json]) -> Outgoing:
         request = self._request
-        body: JsonObject = {"model": self._target.model or request.model}
-        body["messages"] = yield from self._messages()
+        if request.system or request.tool_choice != _FREE_CHOICE:
+            messages = self._with_system(messages)
+        body: JsonObject = {"model": model, "messages": messages}
         if request.tools and (tools := encode_tools(request, self._lose)):
             body["tools"] = tools
         think = encode_thinking(request, self._target, self._quirks, self._lose)
@@ -74,14 +83,8 @@ class _RequestEncoder(msgspec.Struct, eq=False):
     def _lose(self, what: str, why: str) -> None:
         self._losses.append(Loss(what, why))
 
-    def _messages(self) -> Steps[list[Json]]:
-        request, target = self._request, self._target
-        encoder = TurnEncoder(request.tools, target, target.model or request.model, self._losses)
-        if len(request.turns) < LONG:
-            messages = encode_few(request.turns, encoder)
-        else:
-            context = (encoder.model, target.capabilities, identity_of(request.tools))
-            messages = yield from _encoded.encode(request.turns, context, encoder)
+    def _with_system(self, messages: list[Json]) -> list[Json]:
+        """Return `messages` after the system prompt and the order to call tools."""
         choice = self._request.tool_choice
         order = "" if choice == _FREE_CHOICE else encode_choice(self._request, self._lose)
         if not order and not self._request.system:

@@ -90,12 +90,12 @@ class Chunk(msgspec.Struct):
     tool_calls: list[ToolCall] | None = None
     done: bool | None = None
     done_reason: str | None = None
-    prompt_eval_count: float | None = None
-    eval_count: float | None = None
-    total_duration: float | None = None
-    load_duration: float | None = None
-    prompt_eval_duration: float | None = None
-    eval_duration: float | None = None
+    prompt_eval_count: Json = None
+    eval_count: Json = None
+    total_duration: Json = None
+    load_duration: Json = None
+    prompt_eval_duration: Json = None
+    eval_duration: Json = None
     logprobs: Json = None
     error: Json = None
     """Text; sometimes the JSON of the runner, as text or as an object."""

@@ -4,16 +4,15 @@ Ollama, docs/api: `prompt_eval_count` and `eval_count` are the only counts, with
 caching or thinking; a count of 0 is left out. Durations are nanoseconds.
 """
 
-from operator import attrgetter
+import msgspec
 
 from toolbridge.codecs.ollama import shapes
 from toolbridge.core.codec import AnswerTimes
-from toolbridge.core.json import JsonObject
+from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.usage import Usage
 
 _MOST = 2**53
 _DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
-_durations_of = attrgetter(*_DURATIONS)
 
 
 def decode_usage(chunk: shapes.Chunk) -> Usage | None:
@@ -21,16 +20,24 @@ def decode_usage(chunk: shapes.Chunk) -> Usage | None:
 
     A count that is missing or cannot be one is 0.
     """
-    read, written = chunk.prompt_eval_count, chunk.eval_count
-    prompt = int(read) if read and 0 < read < _MOST else 0
-    output = int(written) if written and 0 < written < _MOST else 0
+    prompt, output = _count(chunk.prompt_eval_count), _count(chunk.eval_count)
     if not chunk.total_duration:
         return Usage(prompt, output) if prompt or output else None
     durations: JsonObject = {}
-    for name, value in zip(_DURATIONS, _durations_of(chunk), strict=True):
-        if value and 0 < value < _MOST:
-            durations[name] = int(value)
+    for name in _DURATIONS:
+        if value := _count(getattr(chunk, name)):
+            durations[name] = value
     return Usage(prompt, output, native={shapes.ORIGIN: durations})
+
+
+def _count(given: Json) -> int:
+    if not given:
+        return 0
+    try:
+        count = msgspec.convert(given, int, strict=False)  # servers write `12.0` and `"12"`, too
+    except msgspec.ValidationError:
+        return 0
+    return count if 0 < count < _MOST else 0
 
 
 def encode_usage(usage: Usage, estimate: int, durations: JsonObject) -> JsonObject:

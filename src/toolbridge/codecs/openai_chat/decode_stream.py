@@ -2,7 +2,8 @@
 
 OpenAI chat, streaming: usage arrives after `finish_reason`, in a chunk with empty `choices`, and
 `[DONE]` is the last event. So the answer finishes at `[DONE]`. Many servers leave `[DONE]` out: a
-stream that stops after a finish reason is complete, one that stops before it is truncated.
+stream that stops after a finish reason is complete, one that stops before it is truncated. So is a
+whole body whose `finish_reason` is null.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import msgspec
 from toolbridge.codecs.openai_chat import shapes, text_chunks
 from toolbridge.codecs.openai_chat.decode_calls import CallDecoder
 from toolbridge.codecs.openai_chat.plain_answers import (
+    LAST_EVENT,
     plain_answer,
     plain_body,
     read_envelope,
@@ -23,7 +25,7 @@ from toolbridge.codecs.openai_chat.usage import decode_counts, decode_usage
 from toolbridge.core.citations import link
 from toolbridge.core.data_url import split_data_url
 from toolbridge.core.draft import Draft
-from toolbridge.core.errors import BrokenWire, Truncated
+from toolbridge.core.errors import BrokenWire, Truncated, UpstreamError
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject
@@ -60,14 +62,20 @@ class StreamDecoder:
         answer = self._answer
         if answer.draft.ended:
             return []
-        data = self._reply.sse.only_data(piece)  # nearly every piece, and nearly always text
-        if data and answer.in_text:
-            try:
-                return answer.draft.text(text_chunks.decoder.decode(data).choices[0].delta.content)
-            except text_chunks.UNDECODABLE:
-                answer.in_text = False
-        if data:
-            return answer.read_record(SseEvent(data))
+        if answer.draft.started:
+            data = self._reply.sse.only_data(piece)  # nearly every piece, and nearly always text
+            if data and answer.in_text:
+                try:
+                    chunk = text_chunks.decoder.decode(data)
+                    return answer.draft.text(chunk.choices[0].delta.content)
+                except text_chunks.UNDECODABLE:
+                    answer.in_text = False
+            if data:
+                return answer.read_record(SseEvent(data))
+        elif piece.endswith(LAST_EVENT) and not self._reply.begun:
+            plain = plain_answer(piece)
+            if plain and (whole := write_plain(plain, answer.draft)):
+                return whole
         try:
             records = self._reply.feed(piece)
         except BrokenWire as error:
@@ -75,13 +83,14 @@ class StreamDecoder:
         return answer.read_records(records) if records else []
 
     def close(self) -> list[Event]:
-        if self._answer.ended:
+        answer = self._answer
+        if answer.draft.ended:
             return []
         try:
             records = self._reply.close()
-        except BrokenWire as error:
-            return self._answer.fail(error.problem)
-        return self._answer.read_records(records) + self._answer.close()
+        except UpstreamError as error:
+            return answer.fail(error.problem)
+        return answer.read_records(records) + answer.close()
 
 
 class _Answer(msgspec.Struct, eq=False):
@@ -106,21 +115,13 @@ class _Answer(msgspec.Struct, eq=False):
     in_text: bool = False
     """True after a delta of text: the next one mostly has text as well, and nothing else."""
 
-    @property
-    def ended(self) -> bool:
-        return self.draft.ended
-
     def fail(self, problem: Problem) -> list[Event]:
         return self.draft.fail(problem)
 
     def read_records(self, records: list[SseEvent | WholeBody]) -> list[Event]:
         """Read the events of a stream that arrived together, or a whole body."""
         events: list[Event] = []
-        at, unnamed = 0, text_chunks.are_unnamed(records)
-        if unnamed and not self.draft.started and (plain := plain_answer(records)):
-            events = write_plain(plain, self.draft)
-            if events:
-                return events
+        at, unnamed = 0, len(records) > 1 and text_chunks.are_unnamed(records)
         while at < len(records) and not self.draft.ended:
             if self.in_text and unnamed and (texts := text_chunks.texts_of(records, at)):
                 events += self.draft.text_pieces(texts)
@@ -142,8 +143,7 @@ class _Answer(msgspec.Struct, eq=False):
             try:
                 chunk = decode_chunk(record.data, _chunks)
             except BrokenWire as error:
-                # An event that the end of the stream cut is dropped; `close` reports the truncation.
-                return self.fail(error.problem) if record.whole else []
+                return self.fail(error.problem)
         if record.event == "error" or _is_error(chunk):
             return self.fail(decode_error(0, record.data))
         return self.read(chunk)
@@ -157,15 +157,19 @@ class _Answer(msgspec.Struct, eq=False):
             return self.fail(error.problem)
         if _is_error(chunk) or not chunk.choices:
             return self.fail(decode_error(0, body))
-        events = self.read(chunk)
-        return events + self._finish(self._claimed or "end")
+        for choice in chunk.choices:
+            # A complete answer without the field: mudler/LocalAI#788, maximhq/bifrost#1489. With
+            # null it is incomplete: openai/openai-openapi#20, "a temporary bug in our API".
+            if choice.finish_reason is msgspec.UNSET:
+                choice.finish_reason = "stop"
+        return self.read(chunk) + self.close()
 
     def close(self) -> list[Event]:
-        if self.ended:
+        if self.draft.ended:
             return []
         if self._claimed is not None:
             return self._finish(self._claimed)
-        text = "the provider's stream ended without a finish reason"
+        text = "the provider's answer ended without a finish reason"
         return self.fail(Truncated(text).problem)
 
     def _finish(self, claimed: StopReason) -> list[Event]:
@@ -199,8 +203,8 @@ class _Answer(msgspec.Struct, eq=False):
                 counts.append(choice.usage)
             else:
                 events += self._other(choice.index or 0, choice, chunk)
-        if chunk.usage and (usage := decode_usage(chunk.usage)):
-            events += self.draft.usage(usage)
+        if chunk.usage and isinstance(chunk.usage, dict):
+            events += self.draft.usage(decode_usage(chunk.usage))
         for count in counts:
             events += self.draft.usage(decode_counts(count)) if count else []
         return events

@@ -54,7 +54,19 @@ def encode_request(request: Request, target: Target) -> Steps[Outgoing]:
     turns = TurnEncoder(request.origin, tools, target, quirks, request.origin == ORIGIN)
     model = target.model or request.model
     encoder = _RequestEncoder(request, target, quirks, turns, turns.losses, model, {"model": model})
-    return encoder.encode()
+    first = encoder.system() if request.system or request.output is not None else []
+    if len(request.turns) < LONG:
+        messages = encode_few(request.turns, turns)
+    else:
+        context = (
+            target.model,
+            target.capabilities,
+            request.origin,
+            quirks,
+            identity_of(request.tools),
+        )
+        messages = yield from _encoded.encode(request.turns, context, turns)
+    return encoder.encode(preceded(first, messages) if first else messages)
 
 
 class _RequestEncoder(msgspec.Struct, eq=False):
@@ -66,9 +78,9 @@ class _RequestEncoder(msgspec.Struct, eq=False):
     _model: str
     _body: JsonObject
 
-    def encode(self) -> Steps[Outgoing]:
+    def encode(self, messages: list[Json]) -> Outgoing:
         request, quirks, body = self._request, self._quirks, self._body
-        body["messages"] = yield from self._messages()
+        body["messages"] = messages
         if request.tools or request.tool_choice.mode != "auto":
             self._offer()
         self._limit()
@@ -83,7 +95,8 @@ class _RequestEncoder(msgspec.Struct, eq=False):
         self._losses += losses
         if request.output is not None:
             body |= encode_output(request, quirks, self._losses, model=self._model)
-        self._identify()
+        if request.user or request.session or quirks.store or quirks.cache_retention == "long":
+            self._identify()
         body["stream"] = request.stream
         self._restore()
         body |= self._target.options
@@ -99,20 +112,12 @@ class _RequestEncoder(msgspec.Struct, eq=False):
     def _lose_minor(self, what: str, why: str) -> None:
         self._losses.append(Loss(what, why, minor=True))
 
-    def _messages(self) -> Steps[list[Json]]:
-        system = self._request.system
-        output = self._request.output
+    def system(self) -> list[Json]:
+        """Return the messages before the conversation."""
+        system, output = self._request.system, self._request.output
         if output is not None and self._needs_json_prompt(output):
             system = (*system, Text(JSON_PROMPT))
-        first = self._turns.system(system) if system else []
-        request, target = self._request, self._target
-        if len(request.turns) < LONG:
-            messages = encode_few(request.turns, self._turns)
-        else:
-            tools = identity_of(request.tools)
-            context = (target.model, target.capabilities, request.origin, self._quirks, tools)
-            messages = yield from _encoded.encode(request.turns, context, self._turns)
-        return preceded(first, messages) if first else messages
+        return self._turns.system(system) if system else []
 
     def _needs_json_prompt(self, output: OutputFormat) -> bool:
         """Return True if no message contains the word "JSON".

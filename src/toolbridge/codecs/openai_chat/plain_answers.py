@@ -4,7 +4,6 @@ They are read in one pass, in place of a call for each chunk. The shapes list th
 and accept nothing that such an answer does not have; any other stream is read chunk by chunk.
 """
 
-from itertools import islice
 from operator import attrgetter
 from typing import Literal
 
@@ -18,9 +17,8 @@ from toolbridge.core.events import Event
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Foreign
 from toolbridge.core.usage import Usage
-from toolbridge.wire.reply import WholeBody
 from toolbridge.wire.shapes import AnyObject
-from toolbridge.wire.sse import SseEvent
+from toolbridge.wire.sse import MAX_EVENT
 
 
 class PlainDelta(msgspec.Struct, gc=False):
@@ -124,35 +122,45 @@ class PlainAnswer(msgspec.Struct):
 
 _decoder = msgspec.json.Decoder(PlainChunk)
 _bodies = msgspec.json.Decoder(PlainBody)
-_data = attrgetter("data")
 _choices = attrgetter("choices")
 _content = attrgetter("delta.content")
 _usage = attrgetter("usage")
 
 
-def plain_answer(records: list[SseEvent | WholeBody]) -> PlainAnswer | None:
-    """Return the answer in the events of a stream, which have no names; None for any other."""
-    if records[-1].data != b"[DONE]":
+LAST_EVENT = b"}\n\ndata: [DONE]\n\n"
+_BETWEEN = b"}\n\ndata: {"
+"""Between two objects, and never inside one: strings have no unescaped LF."""
+_FIRST, _REMOVED, _DONE = len(b"data: "), len(_BETWEEN) - 2, 1 - len(LAST_EVENT)
+
+
+def plain_answer(stream: bytes) -> PlainAnswer | None:
+    """Return the answer in a whole stream that ends with `LAST_EVENT`; None for any other."""
+    objects = stream[_FIRST:_DONE]
+    joined = objects.replace(_BETWEEN, b"}{")
+    if (
+        stream[:_FIRST] != b"data: "
+        or b"\n" in joined
+        or b"\r" in joined  # WHATWG HTML, section 9.2.6: it ends a line as well
+        or len(stream) > MAX_EVENT
+    ):
         return None
     try:
-        chunks = [*map(_decoder.decode, map(_data, islice(records, len(records) - 1)))]
+        chunks = _decoder.decode_lines(joined)
     except UNDECODABLE:
         return None
+    if (len(chunks) - 1) * _REMOVED != len(objects) - len(joined):
+        return None  # two objects in one event
     # OpenAI chat, streaming: usage arrives after `finish_reason`, in a chunk with empty `choices`.
     choices = [choice for chunk in chunks for choice in chunk.choices]
     counts = chunks[-1].usage
     without = 0 if chunks[-1].choices else 1
     if not counts or len(choices) != len(chunks) - without or not all(map(_choices, chunks[:-1])):
         return None
-    reason, usage = choices[-1].finish_reason, decode_usage(counts)
-    if (
-        not reason
-        or reason in shapes.BROKEN_STOPS
-        or usage is None
-        or any(map(_usage, chunks[:-1]))
-    ):
+    reason = choices[-1].finish_reason
+    if not reason or reason in shapes.BROKEN_STOPS or any(map(_usage, chunks[:-1])):
         return None
-    return PlainAnswer(chunks[0], [*filter(None, map(_content, choices))], reason, usage)
+    pieces = [*filter(None, map(_content, choices))]
+    return PlainAnswer(chunks[0], pieces, reason, decode_usage(counts))
 
 
 def plain_body(data: bytes) -> PlainAnswer | None:
@@ -161,11 +169,11 @@ def plain_body(data: bytes) -> PlainAnswer | None:
         body = _bodies.decode(data)
     except UNDECODABLE:
         return None
-    choice, usage = body.choices[0], decode_usage(body.usage) if body.usage else None
+    choice = body.choices[0]
     reason = choice.finish_reason
-    if usage is None or not reason or reason in shapes.BROKEN_STOPS:
+    if not body.usage or not reason or reason in shapes.BROKEN_STOPS:
         return None
-    return PlainAnswer(body, [choice.message.content], reason, usage)
+    return PlainAnswer(body, [choice.message.content], reason, decode_usage(body.usage))
 
 
 def write_plain(plain: PlainAnswer, draft: Draft) -> list[Event]:

@@ -274,17 +274,18 @@ class AnswerChoice(msgspec.Struct):
     message: Delta | None = None
     text: str | None = None
     """The text of an answer of `/completions`."""
-    finish_reason: str | None = None
+    finish_reason: str | msgspec.UnsetType | None = msgspec.UNSET
+    """In a whole body, null means that the model has not ended; some servers leave the field out."""
     stop_reason: Json = None
     """The stop sequence that ended the answer (vLLM)."""
     logprobs: Json = None
-    usage: Counts | None = None
+    usage: Json = None
     """Moonshot sends the usage of a stream inside the last choice."""
     error: Json = None
 
 
 class GroqPart(msgspec.Struct):
-    usage: Counts | None = None
+    usage: Json = None
     error: Json = None
 
 
@@ -294,7 +295,7 @@ class Chunk(msgspec.Struct):
     id: str | None = None
     model: str | None = None
     choices: list[AnswerChoice] | None = None
-    usage: AnyObject | None = None
+    usage: Json = None
     x_groq: GroqPart | None = None
     error: Json = None
     created: Json = None

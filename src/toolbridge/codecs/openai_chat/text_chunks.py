@@ -25,8 +25,8 @@ _content = attrgetter("delta.content")
 
 
 def are_unnamed(records: list[SseEvent | WholeBody]) -> bool:
-    """Return whether these are several events of a stream, all without names."""
-    return len(records) > 1 and not any(map(_name, records))
+    """Return whether all of several events of a stream are without names."""
+    return not any(map(_name, records))
 
 
 def texts_of(records: list[SseEvent | WholeBody], begin: int) -> list[str]:

@@ -7,10 +7,10 @@ OpenAI chat, usage: `prompt_tokens` includes the tokens that the cache read and 
 import msgspec
 
 from toolbridge.codecs.openai_chat import shapes
-from toolbridge.core.json import JsonObject
+from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.usage import Cost, Usage
 from toolbridge.wire.json_schema import is_number
-from toolbridge.wire.shapes import AnyObject
+from toolbridge.wire.shapes import convert_counts
 
 _COUNTS = frozenset({"prompt_tokens", "completion_tokens", "total_tokens"})
 _DETAILS: dict[str, frozenset[str]] = {
@@ -20,21 +20,23 @@ _DETAILS: dict[str, frozenset[str]] = {
 """The counts that `Usage` has a field for; all others are kept in `Usage.native`."""
 
 
-def decode_usage(given: AnyObject) -> Usage | None:
-    """Return the counts, with the provider's own in `native`; None if they cannot be read."""
-    try:
-        counts = msgspec.convert(given, shapes.Counts, strict=False)
-    except msgspec.ValidationError:
-        return None  # a wrong count must not fail the answer
+_NO_PROMPT = shapes.PromptDetails()
+_NO_COMPLETION = shapes.CompletionDetails()
+
+
+def decode_usage(given: JsonObject) -> Usage:
+    """Return the counts, with the provider's own in `native`."""
     # OpenRouter sends `cost` and `cost_details` here, DeepSeek `prompt_cache_miss_tokens`.
     native: JsonObject = {}
     for name, value in given.items():
-        if name in _DETAILS and isinstance(value, dict):
-            rest = {n: v for n, v in value.items() if n not in _DETAILS[name]}
-            native |= {name: rest} if rest else {}
-        elif name not in _COUNTS and name not in _DETAILS:
+        if name in _COUNTS:
+            continue
+        known = _DETAILS.get(name)
+        if known is None:
             native[name] = value
-    usage = decode_counts(counts)
+        elif isinstance(value, dict) and not value.keys() <= known:
+            native[name] = {n: v for n, v in value.items() if n not in known}
+    usage = decode_counts(given)
     if not native:
         return usage
     cost = _decode_cost(native)
@@ -59,10 +61,11 @@ def _decode_cost(given: JsonObject) -> Cost | None:
     return Cost(total=float(total))
 
 
-def decode_counts(counts: shapes.Counts) -> Usage:
+def decode_counts(given: Json) -> Usage:
     """Return the counts that every provider of the API has."""
-    prompt = counts.prompt_tokens_details or shapes.PromptDetails()
-    completion = counts.completion_tokens_details or shapes.CompletionDetails()
+    counts = convert_counts(given, shapes.Counts)
+    prompt = counts.prompt_tokens_details or _NO_PROMPT
+    completion = counts.completion_tokens_details or _NO_COMPLETION
     # DeepSeek, context caching: cached tokens are counted in `prompt_cache_hit_tokens`.
     read = max(prompt.cached_tokens or counts.prompt_cache_hit_tokens or 0, 0)
     write = max(prompt.cache_write_tokens or 0, 0)

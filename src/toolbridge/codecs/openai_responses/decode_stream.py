@@ -23,7 +23,7 @@ from toolbridge.codecs.openai_responses.rejections import decode_error
 from toolbridge.codecs.openai_responses.shapes import INCOMPLETE, Error, Item, Reply, StreamEvent
 from toolbridge.codecs.openai_responses.usage import decode_usage
 from toolbridge.core.draft import Draft
-from toolbridge.core.errors import Aborted, BrokenWire, Truncated
+from toolbridge.core.errors import Aborted, BrokenWire, Truncated, UpstreamError
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, maybe_object
@@ -78,7 +78,7 @@ class StreamDecoder:
     def close(self) -> list[Event]:
         try:
             events = self._answer.read_all(self._reply.close())
-        except BrokenWire as error:
+        except UpstreamError as error:
             return self._answer.fail(error.problem)
         return events + self._answer.close()
 
@@ -86,7 +86,7 @@ class StreamDecoder:
 def _decode_record(record: SseEvent | WholeBody) -> list[StreamEvent]:
     """Return the event of an SSE record, or the events that a whole body stands for.
 
-    An unknown event, or one that the end of the stream cut, is dropped.
+    An unknown event is dropped.
     """
     if isinstance(record, WholeBody):
         return _decode_body(record.data)
@@ -94,7 +94,7 @@ def _decode_record(record: SseEvent | WholeBody) -> list[StreamEvent]:
         event = decode_chunk(record.data, _events)
     except BrokenWire:
         # OpenAI Responses has no [DONE]; some compatible servers send it all the same.
-        if record.data == b"[DONE]" or not record.whole or _is_unknown(maybe_object(record.data)):
+        if record.data == b"[DONE]" or _is_unknown(maybe_object(record.data)):
             return []
         raise
     event.type = event.type or record.event

@@ -266,8 +266,10 @@ class Reply(msgspec.Struct):
     model: str = ""
     status: str = ""
     output: list[AnyObject] | None = None
-    usage: Counts | None = None
-    tool_usage: ToolUsage | None = None
+    usage: Json = None
+    """`Counts`."""
+    tool_usage: Json = None
+    """`ToolUsage`."""
     error: Error | None = None
     incomplete_details: Incomplete | None = None
 

@@ -11,12 +11,14 @@ from toolbridge.codecs.openai_responses.shapes import (
     ToolUsage,
     WriteDetails,
 )
-from toolbridge.core.json import JsonObject
+from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.usage import Usage
+from toolbridge.wire.shapes import convert_counts
 
 
-def decode_usage(counts: Counts, tools: ToolUsage | None = None, searches: int = 0) -> Usage:
+def decode_usage(given: Json, tools: Json = None, searches: int = 0) -> Usage:
     """Return the counts of a response; `searches` were seen where the server counts none."""
+    counts = convert_counts(given, Counts)
     details = counts.input_tokens_details or InputDetails()
     kept = details.cache_write_tokens_details or WriteDetails()
     output = counts.output_tokens_details or OutputDetails()
@@ -33,8 +35,8 @@ def decode_usage(counts: Counts, tools: ToolUsage | None = None, searches: int =
     )
 
 
-def _searches(tools: ToolUsage | None) -> int:
-    counted = tools.web_search if tools is not None else None
+def _searches(tools: Json) -> int:
+    counted = convert_counts(tools, ToolUsage).web_search if tools else None
     return max(counted.num_requests or 0, 0) if counted is not None else 0
 
 

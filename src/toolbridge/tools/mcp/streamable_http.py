@@ -79,11 +79,19 @@ class StreamableHttp:
             task.cancel()
         if not self._session_id:
             return
+        ending = asyncio.ensure_future(self._end_session())
+        try:
+            # Not `asyncio.timeout`: before Python 3.11.3 (python/cpython#102780) it raises
+            # CancelledError in a task that another timeout has cancelled.
+            await asyncio.wait({ending}, timeout=_END)
+        finally:
+            ending.cancel()
+
+    async def _end_session(self) -> None:
         with suppress(TimeoutError, aiohttp.ClientError, OSError, McpFailure):
-            async with asyncio.timeout(_END):
-                headers = await self._all_headers(renew=False)
-                async with self._session.delete(self._url, headers=headers, allow_redirects=False):
-                    return
+            headers = await self._all_headers(renew=False)
+            async with self._session.delete(self._url, headers=headers, allow_redirects=False):
+                return
 
     # ── requests ─────────────────────────────────────────────────────────────
 
