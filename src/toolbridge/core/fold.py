@@ -72,9 +72,11 @@ class Fold(msgspec.Struct, eq=False):
 
     def feed_all(self, events: list[ev.Event]) -> None:
         """Feed events in their order."""
-        self._message = None
-        self._waiting += events
-        if len(self._waiting) > _MOST_WAITING:
+        if self._message is not None:
+            self._message = None
+        waiting = self._waiting
+        waiting += events
+        if len(waiting) > _MOST_WAITING:
             self._folded()
 
     @property

@@ -333,11 +333,9 @@ class Gateway:
             current = writer.current  # no other provider can answer after the first content
             while batch is not None:
                 fold.feed_all(batch)
-                if last is None:
+                begins = last is None
+                if begins:
                     turn.begin(batch, fold)
-                    pushes = turn.exchange.may_push and not chain.ended
-                    if pushes and isinstance(current, TranslatedWriter):
-                        chain.push_to(reply.sink(fold.feed_all, current.encode))
                 last = batch[-1] if batch else last
                 if isinstance(last, ev.Failed) and chain.aborts:
                     return last, b""
@@ -348,6 +346,9 @@ class Gateway:
                     if chain.ended and reply.may_send_whole:
                         return last, current.write(batch) + current.close()
                 await reply.write(current.write(batch))
+                pushes = begins and turn.exchange.may_push and not chain.ended
+                if pushes and isinstance(current, TranslatedWriter):
+                    chain.push_to(reply.sink(fold.feed_all, current.encode))
                 batch = None if chain.ended else await chain.read()
             return last, current.close()
         finally:

@@ -101,7 +101,7 @@ class StreamReply(Pulse):
 
         It returns False if the client reads too slowly.
         """
-        interval, now, send = self.interval, self.timer.now, self._exchange.push
+        interval, now, send = self.interval, self.timer.now, self._exchange.pusher()
 
         def push(batch: Batch) -> bool:
             note(batch)

@@ -12,6 +12,8 @@ from toolbridge.core.errors import BrokenWire
 
 MAX_EVENT = 8 * 1024 * 1024
 _END = b"\n\n"
+_CR = 13
+"""A number: for `bytes in bytes` Python makes an exception first, and catches it."""
 BOM = b"\xef\xbb\xbf"
 _DATA = b"data: "
 _FIELDS = frozenset({b"", b"data", b"event", b"id", b"retry"})
@@ -35,6 +37,8 @@ class SseReader(msgspec.Struct, eq=False):
     _broken: BrokenWire | None = None
     _after_cr: bool = False
     _first: bool = True
+    _between: bool = False
+    """True if nothing of an event waits, so that the next bytes begin one."""
     _data: list[bytes] = []
     _size: int = 0
     _event: str = ""
@@ -49,7 +53,7 @@ class SseReader(msgspec.Struct, eq=False):
             # the second half of a CRLF cut by the network
             piece = piece[1:] if piece.startswith(b"\n") else piece
             self._after_cr = False
-        if b"\r" in piece:
+        if _CR in piece:
             self._after_cr = piece.endswith(b"\r")
             piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         *lines, rest = piece.split(b"\n")
@@ -64,8 +68,12 @@ class SseReader(msgspec.Struct, eq=False):
         except BrokenWire as error:
             # Events before the fault are returned first, wherever the network cut.
             self._broken = error
+            self._between = False
             if not events:
                 raise
+            return events
+        waits = self._line or self._size or self._event or self._id
+        self._between = not (waits or self._first or self._after_cr)
         return events
 
     def only_data(self, piece: bytes) -> bytes:
@@ -75,13 +83,12 @@ class SseReader(msgspec.Struct, eq=False):
         """
         end = len(piece) - 2
         if (
-            piece.find(b"\n") == end
+            self._between
+            and piece.find(b"\n") == end
             and piece[end:] == _END
-            and piece[:6] == b"data: "
-            and not (self._first or self._line or self._size or self._event or self._id)
-            and not (self._after_cr or self._broken)
+            and piece[:6] == _DATA
             and end < self.max_event
-            and b"\r" not in piece
+            and _CR not in piece
         ):
             return piece[6:end]
         return b""
