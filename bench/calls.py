@@ -1,4 +1,4 @@
-"""Python calls of the gateway per request and per delta: a cost that no other load changes.
+"""Python calls of the gateway per request, per delta and per chunk: a cost that no other load changes.
 
 `python -m bench.calls` prints the counts for streams and whole answers, without tools, with fifteen
 tools and with a turn of a coding agent, from Ollama and from OpenAI-compatible servers. `--top N`
@@ -22,6 +22,8 @@ from bench.targets import HEADERS, UPSTREAMS, Server, toolbridge
 
 WARM, REQUESTS = 6, 10
 SHORT, LONG = 20, 220
+APART, GAP = 70, 2000
+"""Chunks that arrive one by one, and the µs between them; on a busy machine some arrive together."""
 HERE = Path(__file__).parent
 CASES = {
     "JSON, plain": bodies.plain(stream=False),
@@ -63,14 +65,14 @@ class CountedGateway:
             time.sleep(0.01)
         raise RuntimeError("the gateway wrote no counts")
 
-    def per_request(self, body: bytes) -> Counter[str]:
-        """Return the calls of one request: the mean of `REQUESTS`, after some that fill caches."""
+    def per_request(self, body: bytes, requests: int = REQUESTS) -> Counter[str]:
+        """Return the calls of one request: the mean of `requests`, after some that fill caches."""
         self.ask(body, WARM)
         before = self.calls()
-        self.ask(body, REQUESTS)
+        self.ask(body, requests)
         after = self.calls()
         after.subtract(before)
-        return Counter({name: count / REQUESTS for name, count in after.items() if count})
+        return Counter({name: count / requests for name, count in after.items() if count})
 
     def close(self) -> None:
         self._connection.close()
@@ -94,9 +96,19 @@ def measure(mock: Mock, api: str, top: int = 0) -> dict[str, float]:
                 mock.configure(chunks=LONG)
                 more = gateway.per_request(body).total() - calls.total()
                 found[f"{name}: calls per delta"] = max(0.0, round(more / (LONG - SHORT), 2))
+                found[f"{name}: calls per chunk apart"] = apart(mock, gateway, body)
     finally:
         gateway.close()
     return found
+
+
+def apart(mock: Mock, gateway: CountedGateway, body: bytes) -> float:
+    """Return the calls for a chunk that arrives by itself."""
+    calls = []
+    for chunks in (SHORT, APART):
+        mock.configure(chunks=chunks, burst=1, gap=GAP)
+        calls.append(gateway.per_request(body, requests=3).total())
+    return round((calls[1] - calls[0]) / (APART - SHORT), 1)
 
 
 def counted(top: int = 0) -> dict[str, float]:

@@ -49,4 +49,5 @@ def test_the_committed_baseline_is_complete(api):
         assert BASELINE["calls"][f"{api}: {case}: calls per request"] > 0
         if case.startswith("stream"):
             assert BASELINE["calls"][f"{api}: {case}: calls per delta"] >= 0
+            assert BASELINE["calls"][f"{api}: {case}: calls per chunk apart"] > 0
     assert {f"{api}: {name}" for name in guard.GUARDED} <= BASELINE["ratios to nginx"].keys()
