@@ -362,6 +362,7 @@ HOSTILE = {
 
 def _work(text: str) -> int:
     schema = {"type": "object", "properties": {"content": {"type": "string"}}}
+    heal(text, schema)  # the first call in a process also compiles regular expressions
     return calls_made(lambda: heal(text, schema))
 
 

@@ -386,6 +386,7 @@ def test_past_calls_are_healed_where_there_is_something_to_heal(call, expected):
 
 def _work(text: str) -> int:
     events = answer([text[at : at + 10] for at in range(0, len(text), 10)])
+    healed(events)  # the first call in a process also compiles regular expressions
     return calls_made(lambda: healed(events))
 
 
