@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from tests import strategies
 
+from toolbridge.accounting.spent import spent, spent_so_far
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
 from toolbridge.core.fold import Fold, collect, settled_end, without_cut_calls
@@ -42,6 +43,19 @@ def test_the_parts_are_those_that_the_ends_carried(events):
     assert without_terminal == msgspec.structs.replace(
         collect(events), stop=None, stop_sequence="", stop_details=None
     )
+
+
+@given(strategies.answers())
+def test_what_was_used_so_far_is_that_of_the_message(events):
+    fold = Fold()
+    for event in events:
+        fold.feed(event)
+        usage, written = fold.so_far()
+        message = fold.message
+        assert usage == message.usage
+        estimate = spent_so_far(usage, written, 50)
+        broken = msgspec.structs.replace(message, stop="aborted", problem=None)
+        assert estimate.output == spent(broken, 50)[0].output
 
 
 @given(strategies.messages())

@@ -12,6 +12,7 @@ from toolbridge.core.codec import Target
 from toolbridge.core.fold import Fold
 from toolbridge.core.messages import Message, Text
 from toolbridge.core.usage import Usage
+from toolbridge.routing import charges as charges_module
 from toolbridge.routing.charge import BudgetExceeded, Charge, RequestSize
 from toolbridge.routing.charges import Charges
 from toolbridge.routing.nodes import NODE
@@ -188,6 +189,30 @@ async def test_a_row_that_waits_does_not_replace_a_later_one(charges):
     await charge.fit(ROUTE, RequestSize(100, 50), waits=True)
     charge.reading = Fold()
     charge.reading.feed_all([ev.UsageReported(Usage(input=9, output=5))])
-    await charge.note_so_far()
+    await charge.note_so_far(journal)
+    journal.flush()
     await asyncio.sleep(0)
     assert [row.output for row in journal.rows] == [5]
+
+
+async def test_running_requests_are_noted_together_and_in_steps(charges, monkeypatch):
+    monkeypatch.setattr(charges_module, "_NOTING", 0.01)
+    charges.journal = journal = Noted()
+    running = [charges.begin(None, Reported()) for _ in range(250)]
+    for charge in running:
+        await charge.fit(ROUTE, RequestSize(100, 50))
+        charge.reading = Fold()
+        charge.reading.feed_all([ev.UsageReported(Usage(input=9, output=5))])
+    journal.rows.clear()
+    for charge in running:
+        await charge.__aenter__()
+    seen = set()
+    while len(journal.rows) < len(running):  # between two steps, other work goes on
+        seen.add(len(journal.rows))
+        await asyncio.sleep(0)
+    assert seen == {0, 100, 200}
+    assert {row.output for row in journal.rows} == {5}
+    await asyncio.sleep(0.03)
+    assert len(journal.rows) == len(running)  # nothing was read since
+    for charge in running:
+        await charge.end(None)

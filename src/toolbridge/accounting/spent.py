@@ -6,7 +6,8 @@ whose provider reports nothing is estimated, so that budgets and the ledger do n
 
 import msgspec
 
-from toolbridge.core.messages import Call, Message, Text, Thinking
+from toolbridge.core.fold import written_length
+from toolbridge.core.messages import Message
 from toolbridge.core.usage import Usage
 
 _CHARACTERS_PER_TOKEN = 4
@@ -18,17 +19,23 @@ def spent(message: Message, prompt_tokens: int) -> tuple[Usage, bool]:
     ended = message.problem is None and message.stop not in {None, "error", "aborted"}
     if ended and reported.output:
         return reported, False
-    written = sum(_length(one) for one in (message, *message.alternatives))
+    written = sum(
+        written_length(part) for one in (message, *message.alternatives) for part in one.content
+    )
     if ended and reported.total and not written:  # an embedding, or an empty answer
         return reported, False
     if not ended and not written and not reported.total:
         return reported, False  # it failed before it began
-    usage = msgspec.structs.replace(
+    return spent_so_far(reported, written, prompt_tokens), True
+
+
+def spent_so_far(reported: Usage, written: int, prompt_tokens: int) -> Usage:
+    """Return the estimate for an answer that has `written` characters and has not ended."""
+    return msgspec.structs.replace(
         reported,
         input=reported.input if reported.input_total else prompt_tokens,
         output=max(reported.output, -(-written // _CHARACTERS_PER_TOKEN)),
     )
-    return usage, True
 
 
 def with_output(message: Message) -> Message:
@@ -42,14 +49,3 @@ def with_output(message: Message) -> Message:
     return msgspec.structs.replace(
         message, usage=msgspec.structs.replace(message.usage, output=output)
     )
-
-
-def _length(message: Message) -> int:
-    """Return the characters that the model wrote."""
-    total = 0
-    for part in message.content:
-        if isinstance(part, Text | Thinking):
-            total += len(part.text)
-        elif isinstance(part, Call):
-            total += len(part.name) + len(part.raw or msgspec.json.encode(part.arguments))
-    return total

@@ -99,6 +99,11 @@ class Fold(msgspec.Struct, eq=False):
             self._message = message
         return self._message
 
+    def so_far(self) -> tuple[Usage, int]:
+        """Return the usage of `message`, and how many characters the model wrote, without making it."""
+        parts = self._folded()
+        return parts.usage, parts.written()
+
     def _folded(self) -> "_FoldedParts":
         if self._parts is None:
             self._parts = _FoldedParts()
@@ -170,7 +175,7 @@ class _FoldedParts:
     id = ""
     _model = ""
     _envelope: Foreign | None = None
-    _usage = Usage()
+    usage = Usage()
     _terminal: ev.Finished | ev.Failed | None = None
 
     def __init__(self) -> None:
@@ -213,7 +218,7 @@ class _FoldedParts:
         elif isinstance(event, ev.Started):
             self.id, self._model, self._envelope = event.id, event.model, event.envelope
         elif isinstance(event, ev.UsageReported):
-            self._usage = event.usage
+            self.usage = event.usage
         elif isinstance(event, ev.Finished):
             self._terminal = event
         else:
@@ -264,6 +269,19 @@ class _FoldedParts:
             case ev.PartAdded(index, added):
                 self._blocks[index] = added
 
+    def written(self) -> int:
+        total = 0
+        for block in self._blocks.values():
+            if not isinstance(block, _OpenBlock):
+                total += written_length(block)
+            elif block.kind == "call":
+                total += written_length(block.part())
+            else:
+                total += block.length
+        for other in self._alternatives.values():
+            total += other.so_far()[1]
+        return total
+
     def message(self) -> Message:
         end = self._terminal
         blocks = [block for _, block in sorted(self._blocks.items(), key=_index)]
@@ -273,7 +291,7 @@ class _FoldedParts:
             id=self.id,
             model=self._model,
             content=tuple(content),
-            usage=self._usage,
+            usage=self.usage,
             stop=None if end is None else _stop_of(end),
             stop_sequence=end.stop_sequence if isinstance(end, ev.Finished) else "",
             stop_details=end.details if isinstance(end, ev.Finished) else None,
@@ -284,6 +302,15 @@ class _FoldedParts:
             problem=end.problem if isinstance(end, ev.Failed) else None,
             envelope=self._envelope,
         )
+
+
+def written_length(part: Part) -> int:
+    """Return how many characters of a part the model wrote."""
+    if isinstance(part, Text | Thinking):
+        return len(part.text)
+    if isinstance(part, Call):
+        return len(part.name) + len(part.raw or msgspec.json.encode(part.arguments))
+    return 0
 
 
 _index = itemgetter(0)

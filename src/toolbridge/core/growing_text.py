@@ -18,6 +18,11 @@ class GrowingText(msgspec.Struct, eq=False):
         self.pieces.clear()
 
     @property
+    def length(self) -> int:
+        """The characters of the whole text."""
+        return sum(map(len, self._joined)) + sum(map(len, self.pieces))
+
+    @property
     def text(self) -> str:
         """The whole text."""
         return "".join([*self._joined, *self.pieces]) if self._joined else "".join(self.pieces)

@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from toolbridge.accounting.limits_of_keys import nanos
-from toolbridge.accounting.spent import spent
+from toolbridge.accounting.spent import spent, spent_so_far
 from toolbridge.core.errors import Aborted, NotAllowed, RateLimited, ToolbridgeError
 from toolbridge.core.fold import Fold
 from toolbridge.core.messages import Message
@@ -25,6 +25,7 @@ from toolbridge.store.keys import KeyRecord
 from toolbridge.store.ledger import LedgerRow
 
 _NOTHING = Usage()
+_NOTHING_READ = (_NOTHING, 0)
 
 
 class ChargedRequest(Protocol):
@@ -127,6 +128,8 @@ class Charge(msgspec.Struct, eq=False):
     """Whether the key had too little left for a further request to the model."""
     _row: LedgerRow | None = None
     """The row that the journal has."""
+    _noted: Usage | None = None
+    """The usage of it while the answer runs."""
     _waits: bool = False
     """Whether rows are written with those of other requests, before the bytes of a turn are sent."""
     _settled: bool = False
@@ -149,11 +152,12 @@ class Charge(msgspec.Struct, eq=False):
         tried, self._route, self._asked = self._route, route, asked
         if route is not tried:
             self._known = None
+            self._noted = _first_usage(asked)
             self._waits = waits and self.reservation is None and self._charges.may_wait(route)
             if self._waits:
                 self._charges.wait(self)
             else:
-                self._note(self._request.running_row(_first_usage(asked), True))
+                self._note(self._request.running_row(self._noted, True))
 
     def leave(self) -> None:
         """Charge nothing for the route: its answer needs no model."""
@@ -188,8 +192,7 @@ class Charge(msgspec.Struct, eq=False):
     async def _settle_reservation(self, usage: Usage) -> None:
         reservation, self.reservation = self.reservation, None
         if reservation is not None:
-            used = await self._priced(Message(), usage)
-            await self._charges.settle(reservation, used.usage)
+            await self._charges.settle(reservation, await self._with_cost(usage))
 
     def note_waiting(self, journal: RowJournal) -> None:
         """Let the journal have, with its next `flush`, the row that waits."""
@@ -205,24 +208,36 @@ class Charge(msgspec.Struct, eq=False):
     def _note(self, row: LedgerRow, *, safe: bool = False) -> None:
         """Let the journal have what was used so far."""
         if (journal := self._charges.journal) is not None:
-            # The row has the usage of all passes, and a reservation is for the last one: after
-            # others, the reservation of a killed process ends with its lease.
-            held = None if self.reservation is None or self._earlier.total else self.reservation
-            if self._waits:
-                self._charges.wait_no_longer(self)  # for an older row
-            self._row = journal.note(row, held, safe=safe, later=False)
+            self._note_in(journal, row, safe=safe, later=False)
 
-    async def note_so_far(self) -> None:
-        """Let the journal have what was read of the answer, if that is more than it has."""
-        message = self._partial(left=True)
-        if message is None or self._asked is None:
+    def _note_in(self, journal: RowJournal, row: LedgerRow, *, safe: bool, later: bool) -> None:
+        # The row has the usage of all passes, and a reservation is for the last one: after
+        # others, the reservation of a killed process ends with its lease.
+        held = None if self.reservation is None or self._earlier.total else self.reservation
+        if self._waits:
+            self._charges.wait_no_longer(self)  # for an older row
+        self._row = journal.note(row, held, safe=safe, later=later)
+
+    async def note_so_far(self, journal: RowJournal) -> None:
+        """Let the journal have, with its next `flush`, what was read of the answer since the last row."""
+        if self._asked is None:
             return
-        used, _ = await self._used(message)
-        if self._settled:  # meanwhile
+        usage = await self._with_cost(self._so_far())
+        if self._settled or usage == self._noted:
             return
-        row, noted = self._request.running_row(used.usage, True), self._row
-        if noted is None or (row.output, row.cost) != (noted.output, noted.cost):
-            self._note(row)
+        self._noted = usage
+        self._note_in(journal, self._request.running_row(usage, True), safe=False, later=True)
+
+    def _so_far(self) -> Usage:
+        """Return what all requests to the model have used, if the answer breaks off now."""
+        if self.message is not None:
+            usage, estimated = spent(self.message, self._prompt)
+        else:
+            read, written = _NOTHING_READ if self.reading is None else self.reading.so_far()
+            usage, estimated = spent_so_far(read, written, self._prompt), True
+        if self._earlier is _NOTHING:
+            return usage
+        return self._of_last_pass(usage, estimated=estimated, left=True).plus(self._earlier)
 
     async def __aenter__(self) -> None:
         self._charges.follow(self)
@@ -314,21 +329,26 @@ class Charge(msgspec.Struct, eq=False):
 
     def _last(self, message: Message) -> tuple[Usage, bool]:
         """Return the usage of the last request to the model, and whether it is estimated."""
-        usage, estimated = spent(message, 0 if self._asked is None else self._asked.prompt)
+        usage, estimated = spent(message, self._prompt)
+        left = message.stop == "aborted"
+        return self._of_last_pass(usage, estimated=estimated, left=left), estimated
+
+    def _of_last_pass(self, usage: Usage, *, estimated: bool, left: bool) -> Usage:
+        """Return the part of `usage` that is that of the last request to the model."""
         early = self._earlier
         if not early.total:
-            return usage, estimated
+            return usage
         # The counts of an answer have the output of all requests and the prompt of the last one.
         output = max(usage.output - early.output, 0)
-        if self._refused or (estimated and not output and message.stop != "aborted"):
-            return Usage(), estimated  # it failed before it began
+        if self._refused or (estimated and not output and not left):
+            return Usage()  # it failed before it began
         last = msgspec.structs.replace(
             usage, output=output, reasoning=max(usage.reasoning - early.reasoning, 0)
         )
         if not estimated:
-            return last, False
+            return last
         prompt = {"input": self._prompt, "cache_read": 0, "cache_write": 0, "cache_write_long": 0}
-        return msgspec.structs.replace(last, **prompt), True
+        return msgspec.structs.replace(last, **prompt)
 
     async def _used(self, message: Message) -> tuple[Message, bool]:
         """Return `message` with the usage of all requests to the model, and whether it is estimated."""
@@ -343,20 +363,25 @@ class Charge(msgspec.Struct, eq=False):
         """Like `_used`, for the only request to a model without a price; None otherwise."""
         if self._earlier is not _NOTHING or self._route is None or has_price(self._route):
             return None
-        usage, estimated = spent(message, 0 if self._asked is None else self._asked.prompt)
+        usage, estimated = spent(message, self._prompt)
         if usage is not message.usage:
             message = msgspec.structs.replace(message, usage=usage)
         return message, estimated
 
     async def _priced(self, message: Message, usage: Usage) -> Message:
-        if self._route is not None and has_price(self._route):
-            if self._known is None or self._known[0] != usage:
-                used = await priced(Message(usage=usage), self._route, self._at)
-                self._known = (usage, used.usage)
-            usage = self._known[1]
+        usage = await self._with_cost(usage)
         if message.usage is usage:
             return message
         return msgspec.structs.replace(message, usage=usage)
+
+    async def _with_cost(self, usage: Usage) -> Usage:
+        """Return `usage` with its cost, if the price of the model is known."""
+        if self._route is None or not has_price(self._route):
+            return usage
+        if self._known is None or self._known[0] != usage:
+            used = await priced(Message(usage=usage), self._route, self._at)
+            self._known = (usage, used.usage)
+        return self._known[1]
 
 
 class InnerCharges(Protocol):

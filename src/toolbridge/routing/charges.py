@@ -3,8 +3,8 @@
 The gateway and structured streams open a `Charge` before a request is sent and close it in every
 case: at the end of the answer, after an error, and when the client leaves. A key without limits and
 the key of the configuration reserve nothing; the usage is computed for them all the same, for the
-log, the metrics and the ledger. Before a request is sent, and every second while it runs, it is noted
-in the journal of the ledger, for the case that the process is killed.
+log, the metrics and the ledger. Before a request is sent, and every two seconds while it runs, it is
+noted in the journal of the ledger, for the case that the process is killed.
 """
 
 import asyncio
@@ -43,8 +43,10 @@ from toolbridge.upstream.turn_writes import before_writes
 Offline: TypeAlias = Literal["refuse", "allow"]
 _RENEWALS = 3
 """Renewals of a lease before it would end."""
-_NOTING = 1.0
+_NOTING = 2.0
 """Seconds after which the output of running requests is noted again."""
+_AT_ONCE = 100
+"""Running requests that are noted in one step of the event loop, with one `write`."""
 
 
 class Charges:
@@ -116,9 +118,19 @@ class Charges:
     async def _note(self) -> None:
         while self._running:
             await asyncio.sleep(_NOTING)
-            for charge in tuple(self._running):
-                await charge.note_so_far()
+            running = tuple(self._running)
+            for first in range(0, len(running), _AT_ONCE):
+                await self._note_some(running[first : first + _AT_ONCE])
+                await asyncio.sleep(0)  # other work of the event loop goes on
         self._noting = None
+
+    async def _note_some(self, charges: tuple[Charge, ...]) -> None:
+        if (journal := self.journal) is not None:
+            try:
+                for charge in charges:
+                    await charge.note_so_far(journal)
+            finally:
+                journal.flush()
 
     async def settle_dead(self, held: list[tuple[Reservation, Amounts]]) -> None:
         """Settle what requests of a killed process have reserved."""
