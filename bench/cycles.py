@@ -21,8 +21,9 @@ from bench.scenarios import CHUNKS, JSON_END
 from bench.targets import HEADERS, UPSTREAMS, Server, toolbridge
 
 WARM, REQUESTS, AT_ONCE = 200, 300, 32
-WRITES = 100
-"""Chunks of each stream whose chunks arrive apart; its cost is one write."""
+WRITES, APART, GAP = 100, 96, 150_000
+"""The chunks of each stream whose chunks arrive apart, the streams that are counted, and the µs between
+two chunks: in callgrind the gateway is fifty times as slow, and faster ones would arrive together."""
 CASES = ("JSON", "stream", "JSON, 15 tools", "stream, 15 tools", "write")
 # The L1 and L2 caches of current server processors; L2 takes the place of callgrind's last level.
 CACHES = ("--I1=32768,8,64", "--D1=32768,8,64", "--LL=524288,8,64")
@@ -51,13 +52,13 @@ class SimulatedGateway:
         command = ["callgrind_control", *options, str(self.server.pid)]
         subprocess.run(command, check=True, capture_output=True)
 
-    def counted(self, body: bytes, expect: str) -> dict[str, int]:
-        """Return the events of `REQUESTS` requests, after some that fill caches."""
-        self.load(body, WARM, expect)
+    def counted(self, body: bytes, expect: str, requests: int) -> dict[str, int]:
+        """Return the events of `requests`, after some that fill caches."""
+        self.load(body, min(WARM, requests), expect)
         self.control("-i", "on")
         self.load(body, AT_ONCE, expect)  # fills the simulated caches
         self.control("-z")
-        self.load(body, REQUESTS, expect)
+        self.load(body, requests, expect)
         self.control("-d")
         self.control("-i", "off")
         return events_of(max(self.dumps(), key=lambda file: int(file.suffix[1:])))
@@ -94,17 +95,18 @@ def measure(mock: Mock, api: str, case: str, keep: str) -> None:
     body = bodies.plain(stream=streams, tools=15 if "15 tools" in case else 0)
     apart = case == "write"
     if apart:
-        mock.configure(chunks=WRITES, burst=1, gap=40_000)
+        mock.configure(chunks=WRITES, burst=1, gap=GAP)
     else:
         mock.configure(chunks=CHUNKS)
+    requests = APART if apart else REQUESTS
     gateway = SimulatedGateway(api, mock.port)
     try:
-        events = gateway.counted(body, "message_stop" if streams else JSON_END)
+        events = gateway.counted(body, "message_stop" if streams else JSON_END, requests)
         if keep:
             shutil.copy(max(gateway.dumps(), key=lambda file: int(file.suffix[1:])), keep)
     finally:
         gateway.close()
-    unit = REQUESTS * WRITES if apart else REQUESTS
+    unit = requests * WRITES if apart else requests
     counts = "  ".join(f"{name} {events[name] / unit:,.0f}" for name in ("Ir", "I1mr", "D1mr", "D1mw", "ILmr", "DLmr", "DLmw", "Bcm", "Bim"))  # fmt: skip
     print(f"{cycles(events) / unit / 1000:10,.1f} kilocycles  {api}: {case}   {counts}", flush=True)
 

@@ -58,6 +58,34 @@ async def test_flush_writes_at_once_and_nothing_twice():
     assert one.calls == [b"a", b"b"]
 
 
+async def test_pushed_bytes_wait_only_for_what_waits():
+    writes, one, other = TurnWrites(), Recorded(), Recorded()
+    writes.push(one, b"a")
+    assert one.calls == [b"a"]
+    writes.add(other, b"b")
+    writes.push(other, b"c")
+    writes.push(one, b"d")
+    assert other.calls == []
+    await asyncio.sleep(0)
+    assert (one.calls, other.calls) == ([b"a", b"d"], [[b"b", b"c"]])
+    noted = []
+    before_writes(lambda: noted.append([*one.calls]))
+    writes.push(one, b"e")
+    await asyncio.sleep(0)
+    assert noted == [[b"a", b"d"]], "the bytes were sent before the work that they wait for"
+    assert one.calls[2:] == [b"e"]
+
+
+async def test_a_push_to_a_connection_that_is_closed_or_fails_raises_nothing():
+    reported = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    writes, closed, broken = TurnWrites(), Recorded(closing=True), Recorded(error=OSError("gone"))
+    writes.push(closed, b"a")
+    writes.push(broken, b"a")
+    assert (closed.calls, broken.calls) == ([], ["abort"])
+    assert [str(context["exception"]) for context in reported] == ["gone"]
+
+
 async def test_a_connection_that_is_closed_or_fails_does_not_stop_the_others():
     reported = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))

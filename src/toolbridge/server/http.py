@@ -32,6 +32,10 @@ class Channel(Protocol):
     def write(self) -> Callable[[bytes], None]:
         """Sends bytes to the client, without waiting."""
 
+    @property
+    def push(self) -> Callable[[bytes], None]:
+        """Sends bytes to the client as `write` does: for what a delivery of a provider causes."""
+
     async def drained(self, *, bounded: bool = False) -> None:
         """Wait until the write buffer has room; if `bounded`, at most for `body_timeout`."""
 
@@ -201,12 +205,12 @@ class HttpExchange(IncomingRequest):
         """Return `push` for the chunks after the head, for most streams with fewer checks."""
         if not self._framing.chunked or self._pending or self.tap is not None:
             return self.push
-        channel, write = self.channel, self.channel.write
+        channel, send = self.channel, self.channel.push
 
         def push(piece: bytes) -> bool:
             self.sent += len(piece)
             if not self.client_left:
-                write(b"%x\r\n%b\r\n" % (len(piece), piece))
+                send(b"%x\r\n%b\r\n" % (len(piece), piece))
             return not channel.paused
 
         return push

@@ -81,6 +81,8 @@ class HttpConnection(asyncio.Protocol):
 
     write: Callable[[bytes], None]
     """Sends bytes to the client at the end of the turn of the event loop."""
+    push: Callable[[bytes], None]
+    """Sends bytes that a delivery of a provider causes, after those of `write`."""
 
     def __init__(
         self,
@@ -124,6 +126,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # TCP: it reads and writes
         self.write = partial(self._writes.add, self._transport)
+        self.push = partial(self._writes.push, self._transport)
         count = len(self._state.connections)
         self._state.connections.add(self)
         if count >= self._limits.max_connections + SPARE:

@@ -179,6 +179,8 @@ class _MemoryChannel:
     def write(self, data: bytes) -> None:
         pass
 
+    push = write
+
     async def drained(self, *, bounded: bool = False) -> None:
         pass
 

@@ -76,6 +76,20 @@ class TurnWrites:
                 loop.call_soon(self.flush)
             waiting[transport] = [data]
 
+    def push(self, transport: asyncio.WriteTransport, data: bytes) -> None:
+        """Write `data` after what waits, as `add` does; at once if nothing waits.
+
+        For what a delivery of the network causes: uvloop writes that after the deliveries of the
+        turn.
+        """
+        if self._waiting or _works:
+            self.add(transport, data)
+        elif not transport.is_closing():
+            try:
+                transport.write(data)
+            except Exception as error:  # noqa: BLE001  the provider's connection gets no error
+                _end(transport, error)
+
     def flush(self) -> None:
         """Write now what waits; call it before a transport is closed or used in another way."""
         if not self._waiting:
