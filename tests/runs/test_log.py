@@ -10,7 +10,7 @@ from toolbridge.core.redaction import MASK, Redactor
 from toolbridge.runs.kept_events import Record, RunEventForm
 from toolbridge.runs.log import EventLog, run_place
 from toolbridge.store.interface import MOST_ENTRIES
-from toolbridge.store.shared_log import AHEAD, stored_items
+from toolbridge.store.shared_log import AHEAD, BATCH_BYTES, stored_items
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.structured.events import RunDone, RunTextDelta
 
@@ -100,6 +100,26 @@ async def test_what_was_flushed_is_there_after_a_crash(store):
     await log.put(RunTextDelta("never flushed"))
     records = await told(store, 2)
     assert [record.n for record in records] == list(range(3, MOST_ENTRIES + 6))
+
+
+async def test_large_events_are_stored_in_batches_of_a_bounded_size(store, monkeypatch):
+    sizes = []
+    append = store.append
+
+    async def noted(scope, key, first, entries, **more):
+        sizes.append([len(entry) for entry in entries])
+        await append(scope, key, first, entries, **more)
+
+    monkeypatch.setattr(store, "append", noted)
+    log = EventLog(run_place(store, "s", "r"))
+    log.unbind()
+    for count in range(1, 21):
+        log.add(RunTextDelta("x" * 50_000))
+        assert log.is_due == (count * 50_000 >= BATCH_BYTES)
+    await log.put(RunDone())
+    assert [record.n for record in await told(store, 0)] == list(range(1, 22))
+    assert len(sizes) >= 20 * 50_000 // BATCH_BYTES
+    assert all(sum(batch[:-1]) < BATCH_BYTES for batch in sizes)
 
 
 async def test_the_end_of_a_run_needs_no_reader(store):

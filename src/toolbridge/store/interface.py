@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 
 from toolbridge.core.redaction import Redactor
 
-MOST_ENTRIES = 32
+MOST_ENTRIES = 96
 """The most entries of a log that one call of `append` adds."""
 READ_BYTES = 1024 * 1024
 """The bytes after which `read` returns; a single larger entry is returned whole."""

@@ -24,6 +24,8 @@ AHEAD = 128
 """How many items may be unread before the writer waits."""
 BATCH = 32
 """The most items that a reader gets at once."""
+BATCH_BYTES = 256 * 1024
+"""Bytes of a batch from which on nothing more is added to it."""
 _RECENT = 64
 """Read items that memory holds beside the unread ones."""
 _PATIENCE = 0.5
@@ -70,6 +72,8 @@ class SharedLog(Generic[T]):
         self._ahead = ahead
         self._recent: deque[tuple[int, T]] = deque(maxlen=ahead + _RECENT)
         self._queue: list[tuple[int, bytes, T]] = []
+        self._queued = 0
+        """The bytes of the queue."""
         self._size = 0
         self._flushing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -134,15 +138,18 @@ class SharedLog(Generic[T]):
         self._size += len(data)
         if self._size <= self._place.most:
             self._queue.append((n, data, item))
+            self._queued += len(data)
             return
         self._kept_until = n - 1
         for number, end in enumerate(self._form.cut(n), n):
-            self._queue.append((number, self._form.encode(number, end), end))
+            data = self._form.encode(number, end)
+            self._queue.append((number, data, end))
+            self._queued += len(data)
 
     @property
     def is_due(self) -> bool:
         """Whether `settle` stores the queued items now: the log has ended, or a batch is full."""
-        return self.ended or len(self._queue) >= MOST_ENTRIES
+        return self.ended or len(self._queue) >= MOST_ENTRIES or self._queued >= BATCH_BYTES
 
     async def settle(self) -> None:
         """Store the queued items: at the end or with a full batch now, otherwise soon."""
@@ -170,8 +177,7 @@ class SharedLog(Generic[T]):
         try:
             place = self._place
             while self._queue:
-                batch = self._queue[:MOST_ENTRIES]
-                del self._queue[:MOST_ENTRIES]
+                batch = self._next_batch()
                 items = [(n, item) for n, _, item in batch]
                 await place.store.append(
                     place.scope,
@@ -186,6 +192,18 @@ class SharedLog(Generic[T]):
                     self._grown.fire()
         finally:
             self._flushing = None
+
+    def _next_batch(self) -> list[tuple[int, bytes, T]]:
+        """Take the items that are stored together from the queue."""
+        count = size = 0
+        for count, (_, data, _) in enumerate(self._queue[:MOST_ENTRIES], 1):
+            size += len(data)
+            if size >= BATCH_BYTES:
+                break
+        batch = self._queue[:count]
+        del self._queue[:count]
+        self._queued -= size
+        return batch
 
     def unbind(self) -> None:
         """Stop waiting for readers: few items remain, or they do not read."""
