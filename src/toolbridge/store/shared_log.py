@@ -195,13 +195,12 @@ class SharedLog(Generic[T]):
 
     def _next_batch(self) -> list[tuple[int, bytes, T]]:
         """Take the items that are stored together from the queue."""
-        count = size = 0
-        for count, (_, data, _) in enumerate(self._queue[:MOST_ENTRIES], 1):
-            size += len(data)
-            if size >= BATCH_BYTES:
-                break
-        batch = self._queue[:count]
-        del self._queue[:count]
+        batch: list[tuple[int, bytes, T]] = []
+        size = 0
+        while len(batch) < min(MOST_ENTRIES, len(self._queue)) and size < BATCH_BYTES:
+            batch.append(self._queue[len(batch)])
+            size += len(batch[-1][1])
+        del self._queue[: len(batch)]
         self._queued -= size
         return batch
 
