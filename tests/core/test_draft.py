@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 from tests.properties import grammar
 from tests.tables import every_row
 
+from toolbridge.core import draft as draft_module
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
 from toolbridge.core.fold import collect
@@ -352,6 +353,40 @@ def test_an_end_of_what_is_not_open_says_nothing():
     assert kinds(draft.end()) == ["TextEnd"]
     assert draft.end() == []
     assert draft.end("never") == []
+
+
+SOME, MUCH = "x" * 1000, "é" * 20_000
+
+
+@every_row(
+    "write",
+    [
+        lambda draft: draft.text(SOME),
+        lambda draft: draft.text(MUCH),
+        lambda draft: draft.text_pieces([SOME, SOME]),
+        lambda draft: draft.text_pieces([MUCH]),
+        lambda draft: draft.think(SOME),
+        lambda draft: draft.text(SOME) + draft.end(),
+        lambda draft: draft.call("a", name="f") + draft.arguments("a", SOME),
+    ],
+    ids=["text", "large", "at once", "large at once", "thoughts", "many texts", "many calls"],
+)
+def test_an_answer_that_is_too_long_fails(write, monkeypatch):
+    monkeypatch.setattr(draft_module, "MOST_WRITTEN", 1_000_000)
+    draft, events, size = Draft(), [], 0
+    while not draft.ended:
+        new = write(draft)
+        events += new
+        size += sum(
+            len(one.text) for one in new if isinstance(one, ev.TextDelta | ev.ThinkingDelta)
+        )
+        size += sum(len(one.json) for one in new if isinstance(one, ev.CallDelta))
+        assert size < 1_600_000, "nothing ends it"
+    assert size > 1_000_000
+    assert isinstance(events[-1], ev.Failed)
+    assert "more than 1,000,000 characters" in events[-1].problem.text
+    grammar.check(events)
+    assert write(draft) == []
 
 
 def test_a_call_without_a_name_has_one_all_the_same():

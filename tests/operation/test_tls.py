@@ -77,6 +77,21 @@ async def test_official_clients_use_it_with_the_chain(tmp_path):
                 await asyncio.to_thread(shake_hands, url, ssl.create_default_context())
 
 
+async def test_a_client_that_does_not_finish_its_handshake_is_disconnected(tmp_path):
+    authority = Authority(tmp_path)
+    cert, key, _ = authority.issue()
+    limits = "[http]\nhead_timeout = 0.5\n"
+    async with models("m") as [(_, server)]:
+        settings = config_for(server, tables=tls(cert, key) + limits)
+        async with gateway_process(tmp_path, settings):
+            host, port = (await secure_url(tmp_path)).removeprefix("https://").split(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"\x16\x03\x01")  # the beginning of a ClientHello
+            async with asyncio.timeout(20):
+                assert await reader.read() == b""
+            writer.close()
+
+
 async def test_a_websocket_and_a_rejected_request_over_tls(tmp_path):
     authority = Authority(tmp_path)
     cert, key, _ = authority.issue()

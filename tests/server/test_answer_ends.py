@@ -3,7 +3,9 @@
 import asyncio
 import json
 import re
+from contextlib import suppress
 
+import msgspec
 import pytest
 from tests.peers import Heard, Line, gateway, model_server
 from tests.resuming import APIS, Asker, config
@@ -16,8 +18,9 @@ WHOLE = chunk({"content": "all of it"}) + chunk({}, "stop") + "data: [DONE]\n\n"
 
 
 @pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("way", ["closes", "stays open"])
-async def test_the_client_gets_a_complete_answer(api, way):
+@pytest.mark.parametrize("way", ["closes", "stays open", "trickles"])
+@pytest.mark.parametrize("passes", [False, True])
+async def test_the_client_gets_a_complete_answer(api, way, passes):
     left = asyncio.Event()
 
     async def answer(_: Heard, line: Line) -> None:
@@ -25,14 +28,25 @@ async def test_the_client_gets_a_complete_answer(api, way):
         await line.send(WHOLE)
         if way == "closes":
             line.cut()
-        else:
-            await line.gone()
-            left.set()
+            return
+        gone = asyncio.create_task(line.gone())
+        while way == "trickles" and not gone.done():
+            with suppress(ConnectionError):
+                await line.send(": nothing more\n\n")
+            await asyncio.wait({gone}, timeout=0.1)
+        await gone
+        left.set()
 
-    async with model_server(answer) as server, gateway(config(server.url)) as (url, _):
-        found = await Asker(url, api, stream=True).reply()
-        if way == "stays open":
-            await until(left.is_set)
+    provider = ProviderConfig(
+        api="openai_chat", url="", retries=0, passthrough=passes, idle_timeout=300.0
+    )
+    async with model_server(answer) as server:
+        provider = msgspec.structs.replace(provider, url=server.url)
+        async with gateway(config(server.url, providers={"there": provider})) as (url, _):
+            async with asyncio.timeout(20):
+                found = await Asker(url, api, stream=True).reply()
+            if way != "closes":
+                await until(left.is_set)
     assert found.status == 200
     assert b"all of it" in found.body
     assert b"closed the connection" not in found.body

@@ -4,6 +4,8 @@ import asyncio
 import functools
 import gc
 import json
+import socket
+import sys
 import time
 from contextlib import AsyncExitStack
 
@@ -13,7 +15,8 @@ from tests.raw_http import answers, connect, error_text, exchange, only, read_al
 from tests.waiting import HANG
 
 from toolbridge.config import Config, HttpConfig
-from toolbridge.server.http_protocol import SPARE
+from toolbridge.server import http_server
+from toolbridge.server.http_protocol import SPARE, HttpConnection
 from toolbridge.server.http_server import connections_for
 
 BODY = json.dumps(
@@ -316,6 +319,21 @@ async def test_a_client_that_does_not_read_holds_up_the_model_and_not_the_memory
         async with asyncio.timeout(20):
             while app.in_flight:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands the option on")
+async def test_the_system_takes_little_of_an_answer_before_it_is_read():
+    async def chat(_, line):
+        await line.gone()
+
+    async with bridged(chat) as (url, _, _):
+        _, writer = await connect(url)
+        await asyncio.sleep(0.1)
+        connections = [one for one in gc.get_objects() if isinstance(one, HttpConnection)]
+        found = [one._transport.get_extra_info("socket") for one in connections]
+        bounds = [one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) for one in found]
+        assert bounds == [http_server._UNSENT]
+        writer.close()
 
 
 @pytest.mark.parametrize("reads", [True, False])

@@ -152,6 +152,42 @@ def test_a_thought_that_the_client_has_not_sent_is_put_back_before_its_call(text
     assert restored(*calls, maker="") == calls
 
 
+RANDOM = ["toolu_01A09q90qw90lq917835lq9", "call_6e8735609d218c7a", "D681PevKs", "call_x4Yz81Qa"]
+NUMBERED = ["call_0", "functions.get_weather:0", "get_weather-12", "call_weather1", "call_00000012"]
+
+
+@pytest.mark.parametrize("id", RANDOM)
+def test_a_call_with_a_random_id_is_known_also_with_other_arguments(id):
+    kept = OpaqueTokens()
+    kept.keep(Message(content=(Call(id, "f", {"a": 1}, opaque=(SEAL,)),)), "me")
+    (call,) = kept.restore(history(Call(id, "f", {"a": 1, "b": None})), "me").turns[1].content
+    assert call.opaque == (SEAL,)
+
+
+@pytest.mark.parametrize("id", NUMBERED)
+def test_a_call_with_a_numbered_id_is_that_of_another_conversation_with_other_arguments(id):
+    kept = OpaqueTokens()
+    mine = Call(id, "f", {"a": 1, "b": "x"}, opaque=(sealed(1),))
+    kept.keep(Message(content=(Thinking("hm", (sealed(1),)), mine)), "me", CLAUDE)
+    for other in (Call(id, "f", {"a": 2}), Call(id, "g", {"a": 1, "b": "x"}), Call(id, "f")):
+        request = Request("m", (Turn("assistant", (other,)),), origin="openai_chat")
+        assert kept.restore(request, "me", CLAUDE) == request
+    same = Call(id, "f", {"b": "x", "a": 1})
+    request = Request("m", (Turn("assistant", (same,)),), origin="openai_chat")
+    thought, call = kept.restore(request, "me", CLAUDE).turns[0].content
+    assert [token.value for token in (*thought.opaque, *call.opaque)] == ["s1", "s1"]
+
+
+def test_each_call_of_a_conversation_that_repeats_an_id_gets_its_own_thought():
+    kept = OpaqueTokens()
+    calls = [Call("call_0", "f", {"turn": n}) for n in range(3)]
+    for n, call in enumerate(calls):
+        kept.keep(Message(content=(Thinking(f"t{n}", (sealed(n),)), call)), "me", CLAUDE)
+    request = Request("m", tuple(Turn("assistant", (c,)) for c in calls), origin="openai_chat")
+    found = kept.restore(request, "me", CLAUDE)
+    assert seals(found) == [["s0"], ["s1"], ["s2"]]
+
+
 def test_the_thoughts_that_are_kept_are_bounded(monkeypatch):
     monkeypatch.setattr(opaque_tokens, "_THOUGHT_BYTES", 1000)
     kept = OpaqueTokens()

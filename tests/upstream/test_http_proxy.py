@@ -68,6 +68,20 @@ async def test_a_plain_request_goes_through_the_proxy(monkeypatch):
     assert proxy.seen[0].startswith(b"POST http://provider.example/v1 HTTP/1.1\r\n")
 
 
+async def test_bytes_that_nobody_asked_for_are_not_the_next_answer(monkeypatch):
+    """RFC 9112, 9.2: what arrives on an idle connection is no response to a later request."""
+    stray = sized(b"nobody has asked")
+    provider = Provider(sized(BODY), hold=True, later=stray)
+    async with listening(provider) as far:
+        proxy = Proxy(port_of(far))
+        async with through(proxy, monkeypatch, "HTTP_PROXY") as upstream:
+            for _ in range(2):
+                assert (await ask(upstream, f"http://{NAMED}/v1"))[1] == BODY
+                provider.release.set()
+                await asyncio.sleep(0.05)
+    assert len(provider.seen) == 2
+
+
 async def test_tls_goes_through_a_tunnel_and_is_checked(monkeypatch, tmp_path):
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     authority = Authority(tmp_path)

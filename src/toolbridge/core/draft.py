@@ -11,6 +11,7 @@ from itertools import repeat
 import msgspec
 
 from toolbridge.core import events as ev
+from toolbridge.core.errors import BrokenWire
 from toolbridge.core.fold import PLAIN_END, finished
 from toolbridge.core.growing_text import MOST_PIECES, GrowingText
 from toolbridge.core.ids import Ids
@@ -33,6 +34,11 @@ NAMELESS = "unknown"
 """The name of a call without one: clients crash on an empty name but reject an unknown one."""
 FLOW = "flow"
 """The key of text and thinking in APIs that do not number their blocks."""
+
+MOST_WRITTEN = 64 * 1024 * 1024
+"""The most characters of an answer: the text of a whole answer is in memory until its end."""
+_LARGE = 16 * 1024
+"""Characters of a piece that is joined at once, so that they are counted."""
 
 _DELTAS: dict[str, type[ev.TextDelta | ev.ThinkingDelta | ev.CallDelta]] = {
     "text": ev.TextDelta,
@@ -71,6 +77,8 @@ class Draft(msgspec.Struct, eq=False):
     """What was reported as lost."""
     _usage: Usage = _NO_USAGE
     _next: int = 0
+    _written: int = 0
+    """The characters of all blocks, without the pieces that are not joined yet."""
     _calls: bool = False
     started: bool = False
     ended: bool = False
@@ -109,8 +117,8 @@ class Draft(msgspec.Struct, eq=False):
         ):
             pieces = block.pieces
             pieces.append(piece)
-            if len(pieces) > MOST_PIECES:
-                block.join()
+            if len(pieces) > MOST_PIECES or len(piece) > _LARGE:
+                return [ev.TextDelta(block.index, piece), *self._joined(block)]
             return [ev.TextDelta(block.index, piece)]
         return self._write("text", piece, key)
 
@@ -128,9 +136,10 @@ class Draft(msgspec.Struct, eq=False):
         ):
             return [event for piece in pieces for event in self.text(piece)]
         block.pieces.append(whole)
-        if len(block.pieces) > MOST_PIECES:
-            block.join()
-        return [*map(ev.TextDelta, repeat(block.index), pieces)]
+        events: list[ev.Event] = [*map(ev.TextDelta, repeat(block.index), pieces)]
+        if len(block.pieces) > MOST_PIECES or len(whole) > _LARGE:
+            events += self._joined(block)
+        return events
 
     def plain(
         self,
@@ -227,6 +236,7 @@ class Draft(msgspec.Struct, eq=False):
             rest = self._delta(block, "\ufffd")
             block.surrogate = ""
             return rest + self._close(block)
+        self._written += sum(map(len, block.pieces))
         written = block.text
         opaque = tuple(block.opaque)
         if block.kind == "text":
@@ -310,7 +320,8 @@ class Draft(msgspec.Struct, eq=False):
         if block is not None and block.kind == kind:
             return self._write_piece(block, piece)
         events = self._begin(kind, key, name=name)
-        events += self._write_piece(self._open[key], piece)
+        if not self.ended:
+            events += self._write_piece(self._open[key], piece)
         return events
 
     def _write_piece(self, block: _Block, piece: str) -> list[ev.Event]:
@@ -324,9 +335,20 @@ class Draft(msgspec.Struct, eq=False):
 
     def _delta(self, block: _Block, piece: str) -> list[ev.Event]:
         block.pieces.append(piece)
-        if len(block.pieces) > MOST_PIECES:
-            block.join()
-        return [_DELTAS[block.kind](block.index, piece)]
+        delta = _DELTAS[block.kind](block.index, piece)
+        if len(block.pieces) > MOST_PIECES or len(piece) > _LARGE:
+            return [delta, *self._joined(block)]
+        return [delta]
+
+    def _joined(self, block: _Block) -> list[ev.Event]:
+        """Join the pieces of a block, so that they take less memory; fail if they are too many."""
+        self._written += sum(map(len, block.pieces))
+        block.join()
+        return self._too_long() if self._written > MOST_WRITTEN else []
+
+    def _too_long(self) -> list[ev.Event]:
+        text = f"the model's answer has more than {MOST_WRITTEN:,} characters; limit it with `max_tokens`"
+        return self.fail(BrokenWire(text).problem)
 
     def _begin(self, kind: str, key: Hashable, id: str = "", name: str = "") -> list[ev.Event]:
         events = [] if self.started else self.start()
@@ -342,7 +364,7 @@ class Draft(msgspec.Struct, eq=False):
             events.append(ev.ThinkingStart(index, name))
         else:
             events.append(ev.CallStart(index, id, name))
-        return events
+        return events if self._written <= MOST_WRITTEN else events + self._too_long()
 
 
 def _call(block: _Block, written: str) -> Call:

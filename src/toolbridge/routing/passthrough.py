@@ -7,6 +7,7 @@ broken or failed answer is detected, and retried before its first content, as fo
 request.
 """
 
+import asyncio
 import re
 from typing import Literal, TypeAlias
 
@@ -33,7 +34,7 @@ from toolbridge.routing.rejections import (
 )
 from toolbridge.routing.request_corrections import RequestCorrections
 from toolbridge.routing.route import Route
-from toolbridge.routing.sources import Batch, HttpRequest, RequestSender, Source
+from toolbridge.routing.sources import END_WAIT, Batch, HttpRequest, RequestSender, Source
 from toolbridge.routing.translated import ClientSide
 from toolbridge.upstream.http import MAX_WHOLE, Incoming, Upstream
 from toolbridge.wire.reply import complete_data, last_events
@@ -192,6 +193,8 @@ class PassthroughSource:
         self._incoming: Incoming | None = None
         self._begun = False
         self._finished = False
+        self._ends = 0.0
+        """When the end of the bytes is no longer waited for, after the end of the answer."""
         self._over = False
         self.passing = False
 
@@ -237,9 +240,18 @@ class PassthroughSource:
         return incoming
 
     async def _next(self, incoming: Incoming) -> bytes:
-        if self._stream:
+        if not self._stream:
+            return await incoming.read_whole(MAX_WHOLE)
+        if not self._finished:
             return await incoming.read()
-        return await incoming.read_whole(MAX_WHOLE)
+        # A provider may leave the body open after its answer.
+        loop = asyncio.get_running_loop()
+        self._ends = self._ends or loop.time() + END_WAIT
+        try:
+            async with asyncio.timeout_at(self._ends):
+                return await incoming.read()
+        except TimeoutError:
+            return b""
 
     def _forward(self, piece: bytes) -> Batch:
         if not self._begun:

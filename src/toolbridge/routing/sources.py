@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from toolbridge.node.session.session import NodeAnswer
 
 BETA = "anthropic-beta"
-_END_WAIT = 0.5
+END_WAIT = 0.5
 """Seconds for the end of the bytes after the end of an answer."""
 _LONGEST_BEGINNING = 4096
 """Bytes that are checked for the beginning of a web page."""
@@ -392,7 +392,7 @@ class HttpSource(msgspec.Struct, eq=False):
     async def finish(self) -> None:
         """Wait briefly for the end of the bytes, so that the connection can be used again."""
         with suppress(TimeoutError, ToolbridgeError):
-            async with asyncio.timeout(_END_WAIT):
+            async with asyncio.timeout(END_WAIT):
                 while self._incoming is not None and await self._incoming.read():
                     pass
 

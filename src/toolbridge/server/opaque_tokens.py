@@ -7,6 +7,9 @@ call or thought is in the history of a request. Models repeat short thoughts, so
 includes what follows the thought, and no token of a thought is restored twice. The number is limited;
 providers accept a history whose tokens are missing.
 
+Most ids of calls are random, and name a call in any conversation. Some engines number their calls, so
+that each conversation has a `call_0`: such a call is known by its name and its arguments as well.
+
 A client of the same API sends its tokens itself, but not their maker. The maker of every token is
 kept too, so that a token is sent only to the provider and model that it came from.
 
@@ -19,6 +22,7 @@ process. A process asks the store once for each call and thought that it does no
 """
 
 import asyncio
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from copy import copy
@@ -42,6 +46,10 @@ _SCOPE = "opaque"
 _KEPT = 7 * 24 * 3600.0
 _MOST_AT_ONCE = 32
 _MOST_WRITES = 1000
+_RANDOM = re.compile(
+    r"(?=[A-Za-z0-9]{0,30}[0-9][A-Za-z])(?=[A-Za-z0-9]{0,30}[A-Za-z][0-9])[A-Za-z0-9]{8}"
+)
+"""A part of an id that is neither a word nor a number, nor a word with a number at its end."""
 _CARRIERS = (Call, Thinking, Text)
 """The parts that may have tokens; `Call | Thinking | Text` would be made again for each part."""
 
@@ -71,7 +79,7 @@ class OpaqueTokens:
         self._makers: OrderedDict[str, str] = OrderedDict()
         """Fingerprint of a token → its maker."""
         self._thoughts: OrderedDict[str, tuple[Thinking, ...]] = OrderedDict()
-        """Maker, caller and id of a call → the thoughts before it."""
+        """Maker, caller and identity of a call → the thoughts before it."""
         self._size = 0
 
     def keep(self, message: Message, caller: str, maker: str = "") -> None:
@@ -104,7 +112,7 @@ class OpaqueTokens:
                 stamped = tuple(_stamped(token, maker) for token in part.opaque)
                 before.append(Thinking(part.text, stamped))
             elif isinstance(part, Call) and before:
-                key = _key(f"{maker}/before/{part.id}", caller)
+                key = _key(f"{maker}/before/{_identity(part)}", caller)
                 self._size += sum(map(_length, before))
                 self._size -= sum(map(_length, self._thoughts.pop(key, ())))
                 self._thoughts[key] = tuple(before)
@@ -193,7 +201,7 @@ class OpaqueTokens:
         """Where the parts before the next call begin."""
         for part in turn.content:
             if isinstance(part, Call):
-                found = self._thoughts.get(_key(f"{maker}/before/{part.id}", caller), ())
+                found = self._thoughts.get(_key(f"{maker}/before/{_identity(part)}", caller), ())
                 here = any(isinstance(one, Thinking) for one in content[begins:])
                 if found and not here and given.isdisjoint(*(thought.opaque for thought in found)):
                     content[begins:begins] = found
@@ -290,12 +298,20 @@ def _keys(content: Sequence[Part], at: int, caller: str) -> list[str]:
     """Return the keys of a part's tokens, the most certain first; they include the caller."""
     part = content[at]
     if isinstance(part, Call):
-        return [_key(f"call/{part.id}", caller)]
+        return [_key(f"call/{_identity(part)}", caller)]
     if not isinstance(part, Thinking):
         return []
     name = f"thought/{part.text.strip()}"
     followed = f"{name}\0{_follows(content[at + 1 :])}"
     return [_key(followed, caller), _key(name, caller)]
+
+
+def _identity(call: Call) -> str:
+    """Return what names a call among those of all conversations of a caller."""
+    if _RANDOM.search(call.id):
+        return call.id
+    arguments = msgspec.json.encode(call.arguments, order="deterministic").decode()
+    return f"{call.id}\0{call.name}\0{call.raw or arguments}"
 
 
 def _joined(content: tuple[Part, ...]) -> tuple[Part, ...]:
@@ -321,7 +337,7 @@ def _follows(content: Sequence[Part]) -> str:
     """Return the next call, or else the next text: it differs for thoughts with the same text."""
     for part in content:
         if isinstance(part, Call):
-            return f"call/{part.id}"
+            return f"call/{_identity(part)}"
     return next((part.text.strip() for part in content if isinstance(part, Text)), "")
 
 

@@ -1,7 +1,8 @@
 """Requests through an HTTP proxy, as the variables `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` name it.
 
 Few gateways are behind a proxy, so aiohttp does this, and it is loaded only then. A proxy is never
-used for this machine itself.
+used for this machine itself. Each request has a connection of its own: aiohttp gives the bytes that
+arrive on an idle connection to the next request, as its response (RFC 9112, 9.2, forbids that).
 """
 
 from collections.abc import Mapping
@@ -115,7 +116,7 @@ class ProxySession:
     ) -> "ProxiedResponse":
         """Send a request; raise as `ConnectionPool.ask` does, and `ProxyFailed`."""
         address = proxy.address()
-        self._session = self._session or open_session()
+        self._session = self._session or open_session(keep_connections=False)
         try:
             response = await self._session.request(
                 method,
