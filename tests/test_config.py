@@ -1,12 +1,14 @@
 """Defaults, then the file, then the environment, then flags; a typo is an error with a hint."""
 
 import re
+from pathlib import Path
 
 import pytest
 from tests.tables import every_row
 
 from toolbridge import config, config_file, trust
 from toolbridge.core.errors import ConfigError
+from toolbridge.routing.providers import find_providers
 
 
 def write(tmp_path, text: str):
@@ -218,3 +220,17 @@ def test_an_empty_key_is_an_error_unless_another_one_is_used(tmp_path, text, env
         config_file.load(file, env=env, flags=flags)
     assert fault in str(raised.value)
     assert "leave it out to require none" in str(raised.value)
+
+
+GUIDES = [
+    path for path in sorted((Path(__file__).parents[1] / "docs" / "guide").glob("*.md"))
+    if "[providers." in path.read_text("utf-8") and path.stem != "node"  # parts of a node's table
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
+def test_the_providers_of_every_guide_are_accepted_as_they_stand(guide):
+    blocks = re.findall(r"```toml\n(.*?)```", guide.read_text("utf-8"), re.DOTALL)
+    for block in (block for block in blocks if "[providers." in block):
+        source = config_file.ConfigSource(Path("toolbridge.toml"), block.encode())
+        assert find_providers(config_file.read(source, env={}), {})

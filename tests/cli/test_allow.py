@@ -94,3 +94,26 @@ def test_variables_fill_what_the_table_leaves_out(allow):
 def test_escapes_of_a_file_are_never_printed(allow):
     status, out, _ = allow('[map]\n"a\\u001b[2J" = "x/y"\n')
     assert (status, "\x1b" in out) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[providers.groc]\nkey = "$X"\n', ("providers.groc: needs `api`", "did you mean [providers.groq]?", "line 1")),
+        ('[providers.groq]\napi = "opnai_chat"\n', ("providers.groq.api: ", "did you mean `openai_chat`?", "line 2")),
+        ('[providers.box]\nurl = "http://box:1"\n', ("providers.box: needs `api`",)),
+        ('[map]\ndefault = "grok/m"\n[models."groc/m"]\nwindow = 1\n', ("models.groc/m: there is no provider",)),
+    ],
+)  # fmt: skip
+def test_a_file_with_which_serve_would_not_start_is_not_allowed(allow, env, tmp_path, text, words):
+    status, out, err = allow(text)
+    assert (status, out) == (1, "")
+    assert all(word in err for word in (f"{tmp_path}/toolbridge.toml", *words)), err
+    assert b"you have not allowed it" in run_command(env, "models", cwd=tmp_path).stderr
+
+
+def test_an_address_without_a_provider_gets_the_nearest_one(allow):
+    status, out, _ = allow('[map]\ndefault = "groc/llama"\nsonnet = "meta-llama/m"\n')
+    assert status == 0
+    assert "default → groc/llama\n    there is no provider 'groc'; did you mean 'groq'?\n" in out
+    assert out.count("did you mean") == 1

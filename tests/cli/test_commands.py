@@ -368,7 +368,7 @@ def test_a_model_of_local_may_have_settings_without_it(env, tmp_path, configure)
 @pytest.mark.parametrize(
     ("home", "words"),
     [
-        ("/dev/null", "note  /dev/null/toolbridge/toolbridge.sqlite cannot be used"),
+        ("/dev/null", "BAD   the state directory /dev/null/toolbridge cannot be used ("),
         ("", "ok    store: "),
     ],
 )

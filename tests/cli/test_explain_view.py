@@ -8,6 +8,8 @@ from tests.tables import every_row
 
 from toolbridge.cli import explain, state
 from toolbridge.config import Config
+from toolbridge.server.row_explanations import explain_row
+from toolbridge.store.ledger import LedgerRow
 
 
 @every_row(
@@ -39,3 +41,10 @@ def test_a_gateway_in_the_background_is_asked_first():
 def test_colours_are_only_for_a_terminal():
     assert explain._painter(colour=False)("bad", "text") == "text"
     assert explain._painter(colour=True)("bad", "text") == "\x1b[31mtext\x1b[0m"
+
+
+def test_a_row_of_the_ledger_is_shown_without_the_parts_that_it_does_not_have():
+    row = LedgerRow("req_1", 0.0, api="anthropic", asked="m", error="interrupted", status=499)
+    lines = [line.strip() for line in explain.lines_of(explain_row(row), lambda _, text: text)]
+    assert "interrupted" in lines
+    assert "anthropic, model m" in lines

@@ -303,3 +303,14 @@ def test_a_taken_tls_port_leaves_no_socket_open(recwarn):
             open_listeners(Config(port=0, tls=tls), None)
     gc.collect()
     assert [w for w in recwarn if "unclosed <socket" in str(w.message)] == []
+
+
+def test_init_without_a_state_directory_says_that_the_file_is_written_and_not_allowed(
+    env, tmp_path
+):
+    (tmp_path / "f").write_text("")
+    done = run(env | {"XDG_STATE_HOME": str(tmp_path / "f")}, "init", cwd=tmp_path)
+    assert done.returncode == 1
+    assert (tmp_path / "toolbridge.toml").exists()
+    assert "wrote toolbridge.toml, which is not allowed yet: cannot write" in done.stderr
+    assert "run `toolbridge allow toolbridge.toml`" in done.stderr

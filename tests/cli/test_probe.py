@@ -217,6 +217,15 @@ def test_bad_input_is_named(home, monkeypatch, capsys, args, text):
 
 
 @pytest.mark.parametrize(
+    ("args", "hint"),
+    [(("--mode", "nativ"), "native"), (("--tasks", "long,one-cal"), "one-call")],
+)
+def test_a_misspelled_choice_gets_the_nearest_one(home, capsys, args, hint):
+    assert main(["probe", "demo", *args]) == 2
+    assert f"did you mean `{hint}`?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("upstream", "reason"),
     [(web_page, "web page: Welcome to nginx!"), (no_credit, "quota"), (wrong_key, "API key")],
 )

@@ -271,3 +271,17 @@ def test_pieces_of_a_text_stay_in_their_line():
         "      99 ms  error   aborted: \ufffd[2Jbad",
         "     100 ms  done",
     ]
+
+
+def test_a_dialect_that_replay_does_not_have_gets_the_nearest_one(home, capsys):
+    assert main(["replay", "none.json", "--with", "dialect=hermes_jso"]) == 2
+    error = capsys.readouterr().err
+    assert "--with: there is no dialect 'hermes_jso'; use one of auto, off, " in error
+    assert "did you mean `hermes_json`?" in error
+
+
+def test_a_demo_whose_run_is_not_recorded_does_not_name_it(home, capsys, monkeypatch):
+    (home / "f").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "f"))
+    assert main(["demo", "--pause", "0"]) == 0
+    assert "toolbridge show" not in capsys.readouterr().out

@@ -5,7 +5,8 @@ import argparse
 import pytest
 from tests.tables import every_row
 
-from toolbridge.cli import options, serve
+from toolbridge.cli import options, serve, state
+from toolbridge.core.errors import ConfigError
 
 
 def parsed(*given: str) -> argparse.Namespace:
@@ -68,3 +69,27 @@ def test_a_value_that_a_flag_does_not_have_ends_the_command(given, capsys):
     with pytest.raises(SystemExit):
         parsed(*given)
     assert given[0] in capsys.readouterr().err
+
+
+@every_row(
+    ("given", "warns"),
+    [
+        ((), False),
+        (("--port", "3801"), False),
+        (("--port", "0"), False),
+        (("--model", "demo"), True),
+        (("--port", "3801", "--api-key", "k"), True),
+    ],
+)
+def test_a_gateway_that_already_runs_is_no_error(given, warns, monkeypatch, capsys):
+    monkeypatch.setattr(state, "find", lambda: state.Running(1, "http://127.0.0.1:3801"))
+    assert serve._background(parsed("--background", *given)) == 0
+    out, err = capsys.readouterr()
+    assert out == "a gateway already runs at http://127.0.0.1:3801 (pid 1)\n"
+    assert ("toolbridge stop" in err) == warns
+
+
+def test_a_gateway_that_already_runs_at_another_port_is_an_error(monkeypatch):
+    monkeypatch.setattr(state, "find", lambda: state.Running(1, "http://127.0.0.1:3801"))
+    with pytest.raises(ConfigError, match=r"not at port 3802; stop it with `toolbridge stop`"):
+        serve._background(parsed("--background", "--port", "3802"))

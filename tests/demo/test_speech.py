@@ -33,6 +33,7 @@ def test_a_greeting_is_returned(words):
 def test_it_says_what_it_is_and_how_to_get_a_real_model():
     for word in ("demo model", "toolbridge init", "ollama pull qwen3:8b"):
         assert word in ABOUT
+    assert "finds without a restart" in ABOUT
 
 
 @every_row(

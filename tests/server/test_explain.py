@@ -401,3 +401,25 @@ async def test_an_answer_whose_client_has_left_is_shown_as_aborted():
         _, found = await get(url, id)
     assert found["error"] == {"type": "aborted", "message": "the client disconnected"}
     assert "aborted: the client disconnected" in "\n".join(lines_of(found, lambda _, text: text))
+
+
+async def test_last_is_found_in_the_ledger_after_a_restart(home, tmp_path):
+    env = {"XDG_STATE_HOME": str(tmp_path)}
+    async with model_server(replay(line_of("Hi", done=True))) as server:
+        config = Config(
+            providers={"there": ProviderConfig(api="ollama", url=server.url)},
+            map={"default": "there/tiny"},
+        )
+        async with gateway(config, env) as (one, app):
+            await post(one, asked())
+            id, _ = await post(one, asked())
+            await asyncio.to_thread(app.ledger.close)
+        async with gateway(config, env) as (two, _):
+            status, found = await get(two, "last")
+            _, shown, _ = await command(home, "last", "--url", two)
+            newer, _ = await post(two, asked())
+            _, after = await get(two, "last")
+    assert (status, found["id"]) == (200, id)
+    assert "edits" not in found
+    assert f"{id}  " in shown
+    assert (after["id"], "edits" in after) == (newer, True)

@@ -14,6 +14,7 @@ import time
 from toolbridge.cli import options
 from toolbridge.cli.demo_trace import Trace, wants_colour
 from toolbridge.core.json import Json, dumps
+from toolbridge.runs.folders import load_run, runs_root
 from toolbridge.sdk.structured.client import (
     AsyncStructuredStream,
     StreamFailed,
@@ -94,7 +95,11 @@ class _Show:
                 self._trace.close()
                 print(f"toolbridge: {failure.code}: {failure}", file=sys.stderr)
                 return 1
-            return self._conclude(stream)
+            status = self._conclude(stream)
+        # The artifacts are complete only now.
+        if not (self._args.json or self._args.url) and _is_recorded(stream.run):
+            print(f"Run `toolbridge show {stream.run}` to see it on a time axis.")
+        return status
 
     @property
     def _ms(self) -> float:
@@ -141,8 +146,6 @@ class _Show:
         repaired = sum(seen.status == "repaired" for seen in stream.objects)
         counts = f"{_many(len(stream.tools), 'tool')}, {repaired} repaired, {self._ms / 1000:.2f} s"
         print(f"\n{answer if isinstance(answer, str) else dumps(value)}\n\n{stream.run}: {counts}")
-        if not self._args.url:
-            print(f"Run `toolbridge show {stream.run}` to see it on a time axis.")
         return status
 
 
@@ -151,6 +154,15 @@ def line_of(ms: float, n: int, event: fe.Event) -> str:
     return dumps(
         {"ms": round(ms, 3), "n": n, "event": fe.name_of(event), "data": fe.data_of(event)}
     )
+
+
+def _is_recorded(run: str) -> bool:
+    """Return whether the artifacts of a run were written: its folder may be unusable."""
+    root = runs_root(os.environ)
+    try:
+        return root is not None and bool(load_run(root, run).frames)
+    except LookupError:
+        return False
 
 
 def _many(count: int, noun: str) -> str:

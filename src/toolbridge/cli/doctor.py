@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from toolbridge import __version__, codecs, providers
 from toolbridge.cli import options, state
+from toolbridge.cli.map_checks import misspelled_names
 from toolbridge.cli.model_facts import known_capabilities
 from toolbridge.cli.node.checking import problem_of
 from toolbridge.cli.serve import listen
@@ -91,6 +92,7 @@ def examine(args: argparse.Namespace) -> Iterator[Finding]:
     if source.refused:
         what, _, to_do = source.refused.partition("; ")
         yield Finding(None, what, to_do)
+    yield from (Finding(False, *found) for found in misspelled_names(config))
     yield _port(config)
     if config.tls.cert:
         yield _tls(config)

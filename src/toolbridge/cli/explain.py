@@ -114,7 +114,9 @@ def lines_of(found: JsonObject, paint: Paint) -> Iterator[str]:
     )
     yield paint("title", head)
     if error := _object(found.get("error")):
-        yield paint("bad", f"  {_text(error.get('type'))}: {_text(error.get('message'))}")
+        # A row of the ledger has no message.
+        parts = filter(None, (_text(error.get("type")), _text(error.get("message"))))
+        yield paint("bad", f"  {': '.join(parts)}")
     if process := found.get("process"):
         yield f"  answered by the process {_text(process)}"
     yield from _section("route", _route_lines(client, route), paint)
@@ -172,7 +174,9 @@ def _section(title: str, lines: Iterator[str], paint: Paint) -> Iterator[str]:
 
 def _route_lines(client: JsonObject, route: JsonObject) -> Iterator[str]:
     asked = _text(route.get("asked")) or "(no model)"
-    yield f"{_text(client.get('api'))} {_text(client.get('path'))}, model {asked}"
+    # A row of the ledger has no path.
+    sent = " ".join(filter(None, (_text(client.get("api")), _text(client.get("path")))))
+    yield f"{sent}, model {asked}" if sent else f"model {asked}"
     if not route.get("provider"):
         yield _text(route.get("why"))
         return

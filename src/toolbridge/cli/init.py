@@ -74,7 +74,13 @@ def run(args: argparse.Namespace) -> int:
     )
     text = TEMPLATE.format(default=default, known=", ".join(providers.names()))
     private_files.write(args.path, text.encode())  # keys may be written into it
-    trust.allow(args.path, os.environ)
+    try:
+        trust.allow(args.path, os.environ)
+    except ConfigError as error:
+        raise ConfigError(
+            f"wrote {args.path}, which is not allowed yet: {error}; then run `toolbridge allow "
+            f"{args.path}`"
+        ) from None
     named = "" if args.path == Path(FILE_NAME) else f" --config {args.path}"
     print(
         f"wrote {args.path} and allowed it; check it with `toolbridge doctor{named}`, "

@@ -33,8 +33,9 @@ from toolbridge.core.redaction import Redactor
 from toolbridge.policy.key_scopes import KeyScopes
 from toolbridge.state_dir import state_dir
 from toolbridge.store import StoreUnavailable
-from toolbridge.store.engines import Engines
+from toolbridge.store.engines import KEYS_FILE, Engines
 from toolbridge.store.keys import PREFIX, KeyRecord, KeyStore, new_key
+from toolbridge.store.private_files import folder_fault
 
 _HELP = {
     "create": (
@@ -162,14 +163,33 @@ class _KeysUnreadable(ToolbridgeError):
 async def _with_store(
     command: Callable[[argparse.Namespace, KeyStore], Awaitable[None]], args: argparse.Namespace
 ) -> int:
+    folder = state_dir(os.environ)
     store = _engines(args).keys()
     if store is None:
         raise MalformedRequest("there is no state directory; set HOME or XDG_STATE_HOME")
+    if store.local and folder is not None:
+        _check_folder(folder, writes=args.what == "create")
     try:
         await command(args, store)
     finally:
         await store.close()
     return 0
+
+
+def _check_folder(folder: Path, *, writes: bool) -> None:
+    """Raise if the file of the keys cannot be opened; without a fault, no file means no keys."""
+    fault = folder_fault(folder) if writes else ""
+    try:
+        (folder / KEYS_FILE).stat()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        fault = error.strerror or str(error)
+    if fault:
+        raise _KeysUnreadable(
+            f"the keys cannot be used: the state directory {folder} cannot be used ({fault}); make it "
+            "a directory of yours that you can write to, or set XDG_STATE_HOME to that of the gateway"
+        )
 
 
 def _engines(args: argparse.Namespace) -> Engines:
@@ -203,7 +223,17 @@ async def _create(args: argparse.Namespace, store: KeyStore) -> None:
         f"Limits: {_limits(record)}; scopes: {_scopes(record)}; expires: {_expiry(record)}.",
         flush=True,
     )
-    await store.put(record)
+    try:
+        await store.put(record)
+    except StoreUnavailable:
+        # A server may have stored it before the connection broke.
+        what = (
+            "was not stored and is not valid; do not use the key printed above"
+            if store.local
+            else "may not be stored; see `toolbridge key list`, and revoke it if it is there"
+        )
+        print(f"toolbridge: the key {name!r} {what}", file=sys.stderr)
+        raise
 
 
 async def _change(args: argparse.Namespace, store: KeyStore) -> None:

@@ -20,6 +20,7 @@ from toolbridge import trust
 from toolbridge.cli import options
 from toolbridge.cli.files import check_writable
 from toolbridge.config import Config
+from toolbridge.core.close_names import did_you_mean
 from toolbridge.core.errors import ConfigError, MalformedRequest, ModelError
 from toolbridge.core.json import JsonObject
 from toolbridge.policy.tool_modes import ToolMode
@@ -168,7 +169,8 @@ def _modes(given: str) -> list[ToolMode]:
     wanted = [word.strip() for word in given.split(",") if word.strip()]
     if unknown := [word for word in wanted if word not in MODES]:
         raise MalformedRequest(
-            f"there is no tool mode {unknown[0]!r}; the modes are {', '.join(MODES)}",
+            f"there is no tool mode {unknown[0]!r}; the modes are {', '.join(MODES)}"
+            f"{did_you_mean(unknown[0], MODES)}",
             where="--mode",
         )
     return [mode for mode in MODES if mode in wanted] or list(MODES)
@@ -178,7 +180,8 @@ def _tasks(given: str) -> list[Task]:
     wanted = {word.strip() for word in given.split(",") if word.strip()}
     if unknown := sorted(wanted - set(KINDS)):
         raise MalformedRequest(
-            f"there is no kind of task {unknown[0]!r}; the kinds are {', '.join(KINDS)}",
+            f"there is no kind of task {unknown[0]!r}; the kinds are {', '.join(KINDS)}"
+            f"{did_you_mean(unknown[0], KINDS)}",
             where="--tasks",
         )
     return [task for task in TASKS if not wanted or task.kind in wanted]

@@ -11,6 +11,7 @@ from pathlib import Path
 from toolbridge import dialects
 from toolbridge.cli.demo_trace import plain, wants_colour
 from toolbridge.cli.files import read_file
+from toolbridge.core.close_names import did_you_mean
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.redaction import MASK, Redactor
 from toolbridge.explain.answer_lines import event_lines, wire_lines
@@ -28,11 +29,11 @@ _COLOURS = {"-": "\x1b[31m", "+": "\x1b[32m", "@": "\x1b[36m"}
 def replay_file(args: argparse.Namespace) -> int:
     """Replay the recording in a file; return 1 if the answer differs."""
     path = Path(args.run)
+    changes = ReplayChanges(_dialect(args.changes), args.heal, args.to or "")
     recording = read_recording(read_file(path), str(path))
     if args.transcript:
         print(write_transcript(recording), end="")
         return 0
-    changes = ReplayChanges(_dialect(args.changes), args.heal, args.to or "")
     answer = asyncio.run(replay(recording, changes))
     body = redact_pieces(answer.pieces, Redactor())
     before, after = _lines(recording, changes, answer.status, _text(body))
@@ -55,9 +56,18 @@ def _dialect(changes: list[str] | None) -> str | None:
                 where="--with",
             )
         if value not in {"auto", "off"}:
-            dialects.load(value)  # raises for an unknown name
+            _check_dialect(value)
         dialect = value
     return dialect
+
+
+def _check_dialect(name: str) -> None:
+    known = ["auto", "off", *dialects.names()]
+    if name not in known:
+        raise MalformedRequest(
+            f"there is no dialect {name!r}; use one of {', '.join(known)}{did_you_mean(name, known)}",
+            where="--with",
+        )
 
 
 def _lines(

@@ -7,14 +7,17 @@ import errno
 import gc
 import os
 import socket
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import msgspec
 
 from toolbridge.cli import options, processes, state, systemd
+from toolbridge.cli.map_checks import misspelled_names
 from toolbridge.cli.server_tool_checks import describe_tools
 from toolbridge.cli.store_checks import check_state, describe_servers
 from toolbridge.config import Config
@@ -155,8 +158,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def _background(args: argparse.Namespace) -> int:
     running = state.find()
     if running is not None:
-        print(f"a gateway already runs at {running.url} (pid {running.pid})")
-        return 0
+        return _report_running(args, running)
     flags = [flag for flag in processes.flags_of(args) if not flag.startswith("--announce=")]
     if args.key:
         os.environ["TOOLBRIDGE_KEY"] = args.key  # other users can read a command line
@@ -166,6 +168,25 @@ def _background(args: argparse.Namespace) -> int:
     )
     print(f"the gateway runs at {running.url} (pid {running.pid}), log in {state.log_file()}")
     print(f"export ANTHROPIC_BASE_URL={running.url}")
+    return 0
+
+
+def _report_running(args: argparse.Namespace, running: state.Running) -> int:
+    """Print where the gateway runs; raise `ConfigError` if it was asked for at another port."""
+    runs = f"a gateway already runs at {running.url} (pid {running.pid})"
+    if args.port and args.port != urlsplit(running.url).port:  # 0 is any port
+        raise ConfigError(
+            f"{runs}, and not at port {args.port}; stop it with `toolbridge stop` and run this "
+            "command again, or use it there"
+        )
+    print(runs)
+    names = ("host", "model", "thinking", "log", "record", "workers", "local", "key")
+    if any(getattr(args, name, None) is not None for name in names):
+        print(
+            "toolbridge: it keeps the options that it was started with; to apply others, run "
+            "`toolbridge stop` and this command again",
+            file=sys.stderr,
+        )
     return 0
 
 
@@ -270,7 +291,7 @@ async def _report_start(app: "App", listening: Listeners, process: ServerProcess
     payments = _payments(app.config, process.env)
     start = msgspec.structs.replace(
         start,
-        problems=[*start.problems, *troubles],
+        problems=[*start.problems, *map("; ".join, misspelled_names(app.config)), *troubles],
         payments=payments,
         secure_url=secure,
         keyed=app.guard.needs_key,

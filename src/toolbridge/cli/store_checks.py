@@ -31,17 +31,27 @@ async def check_stores(config: Config) -> list[Checked]:
     return found
 
 
+_NO_FOLDER = "there is no state directory (HOME is not set): values are kept in memory only"
+_SET_FOLDER = "set HOME or XDG_STATE_HOME"
+
+
 async def check_state(store: Store, folder: Path | None) -> list[str]:
-    """Return the problem of a state directory that cannot be used; `/health` shows it from now on.
+    """Return the problem of a state directory that cannot be used, or that is not set.
+
+    `/health` shows it from now on.
 
     The store opens its file when it is needed, so a directory without a fault costs no time here.
     """
-    if folder is None or not (fault := folder_fault(folder)):
+    if folder is None:  # a store on a server needs none
+        return [f"{_NO_FOLDER}; {_SET_FOLDER}"] if await store.check() else []
+    if not (fault := folder_fault(folder)):
         return []
     await store.check()
-    return [
-        f"the state directory {folder} cannot be used ({fault}); store and ledger are in memory only"
-    ]
+    return [_unusable(folder, fault)]
+
+
+def _unusable(folder: Path, fault: str) -> str:
+    return f"the state directory {folder} cannot be used ({fault}); store and ledger are in memory only"
 
 
 async def _check_store(config: Config, engines: Engines) -> Checked:
@@ -56,12 +66,17 @@ async def _check_store(config: Config, engines: Engines) -> Checked:
     if trouble and url:
         to_do = f"{remedy(trouble, 'store')}; the gateway does not start without it"
         return False, f"store: {trouble}", to_do
+    if trouble and state is None:
+        return False, _NO_FOLDER, _SET_FOLDER
+    if trouble and state is not None and (fault := folder_fault(state)):
+        to_do = "make it a directory that you can write to, or set XDG_STATE_HOME"
+        return False, _unusable(state, fault), to_do
     if trouble:
         to_do = (
             "free disk space, make it writable, or set XDG_STATE_HOME; until then values are kept "
             "in memory only"
         )
-        return None, f"{place} cannot be used: {trouble}", to_do
+        return False, f"{place} cannot be used: {trouble}", to_do
     return True, f"store: {place}", ""
 
 

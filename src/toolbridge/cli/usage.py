@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 import msgspec
 
@@ -59,8 +60,20 @@ def run(args: argparse.Namespace) -> int:
     elif totals:
         _print_table(args.by, totals)
     else:
-        print(f"there are no requests since {args.since} in {place}")
+        print(f"there are no requests {_period(args.since)} in {place}")
     return 0
+
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def _period(since: str) -> str:
+    """Return `--since` in words: `in the last 30 days`, `since 2026-01-31`."""
+    unit = _UNITS.get(since[-1])
+    if unit is None:
+        return f"since {since}"
+    count = int(since[:-1])
+    return f"in the last {unit.removesuffix('s')}" if count == 1 else f"in the last {count} {unit}"
 
 
 def read_totals(config: Config, by: Grouping, start: float) -> tuple[str, list[UsageTotal]]:
@@ -74,7 +87,7 @@ def read_totals(config: Config, by: Grouping, start: float) -> tuple[str, list[U
     # `ledger = "off"` keeps the rows of earlier times.
     config = config if url else msgspec.structs.replace(config, ledger="auto")
     open_ledger = Engines(config, state, os.environ).ledger
-    if open_ledger is None or (not url and file is not None and not file.exists()):
+    if open_ledger is None or (not url and file is not None and not _exists(file)):
         return place, []
     ledger = open_ledger()
     try:
@@ -83,6 +96,17 @@ def read_totals(config: Config, by: Grouping, start: float) -> tuple[str, list[U
         raise ConfigError(f"the ledger cannot be read: {error}") from None
     finally:
         ledger.close()
+
+
+def _exists(file: Path) -> bool:
+    """Return whether there is a ledger; raise `ConfigError` if its directory cannot be read."""
+    try:
+        file.stat()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise ConfigError(f"the ledger cannot be read: {file}: {error.strerror}") from None
+    return True
 
 
 def _sum(totals: Iterable[UsageTotal]) -> UsageTotal:
@@ -122,9 +146,8 @@ def _print_notes(totals: list[UsageTotal]) -> None:
     if whole.unpriced:
         print(f"\n{whole.unpriced} requests have no known price and are not in the cost.")
     if whole.estimated:
-        print(
-            f"\n~ {whole.estimated} requests have estimated tokens: no provider reported them all."
-        )
+        have = "request has" if whole.estimated == 1 else "requests have"
+        print(f"\n~ {whole.estimated} {have} estimated tokens: no provider reported them all.")
 
 
 def _tokens(total: UsageTotal) -> int:

@@ -12,8 +12,8 @@ ABOUT = (
     "I am the embedded demo model of toolbridge: small, deterministic, and no network behind me. "
     "I can create, read and list files and run commands with the tools that your client offers, "
     "call other tools by their schemas, do small sums, count words and repeat after you. "
-    "For real answers, connect a real model: run `ollama pull qwen3:8b` and restart, "
-    "or run `toolbridge init` to add a provider."
+    "For real answers, connect a real model: start Ollama and run `ollama pull qwen3:8b`, which the "
+    "gateway finds without a restart, or run `toolbridge init` to add a provider."
 )
 GREETING = "Hello! " + ABOUT
 UNICODE = "Grüße aus Zürich 👋🏽, 東京 🗼, Ελλάδα 🏛️ and the family 👨‍👩‍👧‍👦: all whole. 🎉"

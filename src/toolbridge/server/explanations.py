@@ -7,6 +7,7 @@ none has it any more, the row of the ledger is shown.
 """
 
 import asyncio
+from contextlib import suppress
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -25,9 +26,11 @@ from toolbridge.routing.exchange_trace import TracedAttempt, TracedToolRun
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.kept_requests import KeptRequest
 from toolbridge.server.request_log import Entry, stamp
-from toolbridge.server.request_rows import RowView, ledger_row, own_row
+from toolbridge.server.request_rows import RowView, ledger_row, newest_rows, own_row, read_ledger
 from toolbridge.server.row_explanations import explain_row, explain_run
 from toolbridge.server.team_records import TeamAnswer
+from toolbridge.store import StoreUnavailable
+from toolbridge.store.ledger import LedgerRow, RowQuery
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App
@@ -79,12 +82,25 @@ async def explain_own(app: "App", id: str, owner: str) -> tuple[float, Json] | N
 async def _explain_row(app: "App", exchange: HttpExchange, id: str) -> Json:
     """Return what the row of a request has; raise `UnknownRoute`."""
     view = RowView(app.gateway.redactor, exchange.access)
+    if id == "last":
+        row = await _last_row(app, view)
+        return _bounded(app.gateway.redactor.value(explain_row(row)))
     own = own_row(app, view, id)
     try:
         row = await ledger_row(app, view, id) if own is None else own[0]
     except UnknownRoute:
         raise UnknownRoute(_missing(id)) from None
     return _bounded(app.gateway.redactor.value(explain_row(row)))
+
+
+async def _last_row(app: "App", view: RowView) -> LedgerRow:
+    """Return the newest row that the caller may see, in memory or in the ledger."""
+    found = newest_rows(app, view, 1)
+    with suppress(StoreUnavailable):  # the error is reported where rows are listed
+        found += await read_ledger(app, lambda ledger: ledger.rows(RowQuery(1, key=view.key)))
+    if not found:
+        raise UnknownRoute(_missing("last"))
+    return max(found, key=lambda row: row.at)
 
 
 async def explain_kept(app: "App", kept: KeptRequest) -> Json:
