@@ -19,15 +19,19 @@ class Bar:
     must: float | None = None
     beyond: float | None = None
     higher_is_better: bool = False
+    factor: float = 1.0
+    """What the figures of the result are multiplied by."""
 
     def values(self, result: dict) -> list[float | None]:
         """Return the figure for each upstream API, or the only one."""
         if "API" not in self.path:
-            return [_at(result, self.path)]
-        return [
-            _at(result, tuple(api if part == "API" else part for part in self.path))
-            for api in ("ollama", "openai_chat")
-        ]
+            found = [_at(result, self.path)]
+        else:
+            found = [
+                _at(result, tuple(api if part == "API" else part for part in self.path))
+                for api in ("ollama", "openai_chat")
+            ]
+        return [None if value is None else value * self.factor for value in found]
 
     def reached(self, value: float) -> str:
         """Return "beyond", "must", "missed", or nothing for a figure without a limit."""
@@ -90,7 +94,7 @@ OTHER_BARS = (
     _stall(600, "same_ms", "same session", 6, 5),
     Bar("the same through nginx, 600 KB: the delay of the machine", ("gateway", "API", "stall, 600 KB", "nginx", "cold_ms"), " ms"),
     Bar("memory for four slow readers", ("gateway", "API", "slow readers", "toolbridge", "growth_mb"), " MB", 4, 2),
-    Bar("disconnections that reach the model server", ("gateway", "API", "cancel", "toolbridge", "reached"), " of 1", 1, higher_is_better=True),
+    Bar("disconnections that reach the model server", ("gateway", "API", "cancel", "toolbridge", "reached"), " %", 100, higher_is_better=True, factor=100),
     Bar("time until they do", ("gateway", "API", "cancel", "toolbridge", "delay_us"), " µs"),
 )  # fmt: skip
 START_BARS = (

@@ -25,6 +25,7 @@ WRITES, APART, GAP = 100, 96, 150_000
 """The chunks of each stream whose chunks arrive apart, the streams that are counted, and the µs between
 two chunks: in callgrind the gateway is fifty times as slow, and faster ones would arrive together."""
 CASES = ("JSON", "stream", "JSON, 15 tools", "stream, 15 tools", "write")
+QUOTED = ", ".join(f'"{case}"' for case in CASES)
 # The L1 and L2 caches of current server processors; L2 takes the place of callgrind's last level.
 CACHES = ("--I1=32768,8,64", "--D1=32768,8,64", "--LL=524288,8,64")
 PER_INSTRUCTION, PER_L1_MISS, PER_L2_MISS, PER_BRANCH = 0.4, 14, 35, 15
@@ -113,13 +114,13 @@ def measure(mock: Mock, api: str, case: str, keep: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}; all")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {QUOTED}; all")
     parser.add_argument("--api", choices=sorted(UPSTREAMS), help="of the model server; both")
     parser.add_argument("--keep", default="", metavar="FILE", help="keep the last profile there")
     args = parser.parse_args()
     native.end_servers_on_sigterm()
     if unknown := set(args.cases) - set(CASES):
-        parser.error(f"unknown case {min(unknown)!r}; choose from {', '.join(CASES)}")
+        parser.error(f"unknown case {min(unknown)!r}; choose from {QUOTED}")
     if why := native.missing() or ("" if shutil.which("valgrind") else "valgrind is not installed"):
         print(f"skipped: {why}")
         return 0

@@ -2,9 +2,10 @@
 
     python -m bench.guard [--calls] [--save]
 
-Two costs are compared with bench/baseline.json: Python calls per request and per delta, which are the
-same on every machine, and CPU as a ratio to nginx in the same run, which needs an idle machine.
-`--calls` compares only the first, in seconds. `--save` (`make bench-baseline`) writes the figures of
+Two costs are compared with bench/baseline.json: Python calls per request and per delta, which hardly
+depend on the machine, and CPU as a ratio to nginx in the same run, which needs an idle machine. Ratios
+are compared only with a baseline of the same build of Python and the same model of processor.
+`--calls` compares only the calls, in seconds. `--save` (`make bench-baseline`) writes the figures of
 this run as the new baseline.
 """
 
@@ -16,12 +17,13 @@ import sys
 import time
 from pathlib import Path
 
-from bench import calls, native, plan
+from bench import calls, machine, native, plan
 from bench.rounds import bad
 from bench.scenarios import Scale
 from bench.targets import UPSTREAMS
 
 BASELINE = Path(__file__).parent / "baseline.json"
+MEASURED_WITH = "ratios measured with"
 LIMIT = 1.1
 SMALLEST = 0.2
 """The smallest difference that counts: nearly no call per delta is measured as 0 or as a little more."""
@@ -69,7 +71,7 @@ def worse(found: dict[str, float], baseline: dict[str, float], what: str) -> lis
 
 
 def save(found_calls: dict[str, float], found_ratios: dict[str, float]) -> None:
-    old = json.loads(BASELINE.read_text("utf-8")) if BASELINE.exists() else {}
+    old = baseline()
     new = {
         "renew": RENEW,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
@@ -77,18 +79,28 @@ def save(found_calls: dict[str, float], found_ratios: dict[str, float]) -> None:
         "calls": found_calls,
         # Without nginx, or with --calls, the older ratios stay.
         "ratios to nginx": found_ratios or old.get("ratios to nginx", {}),
+        MEASURED_WITH: machine.here() if found_ratios else old.get(MEASURED_WITH, {}),
     }
     BASELINE.write_text(json.dumps(new, indent=1) + "\n", "utf-8")
     print(f"wrote {BASELINE}")
 
 
+def not_comparable() -> list[str]:
+    """Return why ratios cannot be compared with those of the baseline; nothing if they can."""
+    return machine.differences(baseline().get(MEASURED_WITH, {}), machine.here())
+
+
+def baseline() -> dict:
+    return json.loads(BASELINE.read_text("utf-8")) if BASELINE.exists() else {}
+
+
 def check(found_calls: dict[str, float], found_ratios: dict[str, float]) -> int:
-    baseline = json.loads(BASELINE.read_text("utf-8"))
-    if baseline["python"] != python():
-        print(f"# the baseline was counted with Python {baseline['python']}; this is {python()}")
-    lines = worse(found_calls, baseline["calls"], "calls")
+    usual = baseline()
+    if usual["python"] != python():
+        print(f"# the baseline was counted with Python {usual['python']}; this is {python()}")
+    lines = worse(found_calls, usual["calls"], "calls")
     if found_ratios:
-        lines += worse(found_ratios, baseline["ratios to nginx"], "× nginx")
+        lines += worse(found_ratios, usual["ratios to nginx"], "× nginx")
     for line in lines:
         print(f"FAILED {line}")
     if lines:
@@ -111,11 +123,16 @@ def main() -> int:
     if why := native.missing():
         print(f"bench-guard skipped: {why}")
         return 0
-    if not args.calls and (load := os.getloadavg()[0]) > 1:
+    with_ratios = not args.calls
+    if with_ratios and not args.save and (reasons := not_comparable()):
+        print("# ratios to nginx are not compared, because they depend on the machine:")
+        print("\n".join(f"#   {reason}" for reason in reasons))
+        with_ratios = False
+    if with_ratios and (load := os.getloadavg()[0]) > 1:
         # Under a load of 10, two runs of the same commit differed by more than 10 % in 6 of 14 ratios.
         print(f"# the machine is busy (load {load:.1f}): its ratios are not reliable")
     found_calls = calls.counted()
-    found_ratios = {} if args.calls else ratios()
+    found_ratios = ratios() if with_ratios else {}
     if args.save:
         save(found_calls, found_ratios)
         return 0

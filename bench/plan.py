@@ -3,9 +3,10 @@
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from tests import loaded
@@ -14,7 +15,7 @@ from bench import bodies, peers, scenarios
 from bench.bars import NGINX_BARS
 from bench.native import Mock
 from bench.rounds import interleaved, medians, ratio, summary
-from bench.scenarios import Scale, Scenario
+from bench.scenarios import Figures, Scale, Scenario
 from bench.stall import stall
 from bench.targets import (
     UPSTREAMS,
@@ -69,9 +70,10 @@ REQUESTS: dict[str, Scenario] = {
 }
 LONG: dict[str, Scenario] = {
     "paced streams, per chunk": scenarios.paced,
-    "slow readers": scenarios.slow_readers,
     "cancel": scenarios.cancel,
 }
+NEW_PROCESSES: dict[str, Scenario] = {"slow readers": scenarios.slow_readers}
+"""Scenarios whose processes must not have served other load: each round starts new ones."""
 PEERS: dict[str, Scenario] = {
     "JSON": scenarios.whole(0),
     "stream": scenarios.stream(0),
@@ -81,6 +83,8 @@ PEERS: dict[str, Scenario] = {
 }
 BARRED = {bar.path[2] for bar in NGINX_BARS if bar.must is not None}
 STALLS = (48, 311, 600)
+ONCE = ("workers", "start")
+"""What is measured once, not for each upstream API."""
 NO_NGINX = "# nginx is not installed: no ratios (apt-get install nginx-light)"
 
 
@@ -122,6 +126,28 @@ def reference(mock: Mock) -> Server | None:
     return server
 
 
+def names(part: str) -> list[str]:
+    """Return what a part of a run measures, as `--only` selects it."""
+    if part == "peers":
+        return list(PEERS)
+    return [*REQUESTS, *LONG, *map(stall_name, STALLS), *NEW_PROCESSES, *ONCE]
+
+
+def stall_name(kilobytes: int) -> str:
+    return f"stall, {kilobytes} KB"
+
+
+def unknown(only: str, parts: Sequence[str]) -> str:
+    """Return why `only` selects nothing of `parts`; nothing if it selects something."""
+    found = [name for part in parts for name in names(part)]
+    if any(only in name for name in found):
+        return ""
+    by_letters = {name.lower(): name for name in found}
+    (near,) = get_close_matches(only.lower(), by_letters, n=1, cutoff=0)
+    listed = ", ".join(f'"{name}"' for name in found)
+    return f'no scenario contains "{only}"; the nearest is "{by_letters[near]}", of {listed}'
+
+
 def gateway(size: Size, only: str = "") -> dict:
     """Measure toolbridge against nginx; `only` selects the scenarios whose names contain it."""
     found: dict[str, dict] = {}
@@ -129,9 +155,10 @@ def gateway(size: Size, only: str = "") -> dict:
         for api in UPSTREAMS:
             with running(reference(mock), toolbridge(api, mock.port)) as servers:
                 found[api] = of_api(mock, targets_of(servers, api), size, only)
-        if not only or only == "workers":
+            found[api] |= of_new_processes(mock, api, size, only)
+        if only in "workers":
             found["workers"] = workers(mock, size)
-        if not only or only == "start":
+        if only in "start":
             found["start"] = start(mock, size)
     return found
 
@@ -143,11 +170,43 @@ def of_api(mock: Mock, targets: list[Target], size: Size, only: str = "") -> dic
             found[name] = measured(mock, targets, scenario, size.rounds_of(name), size.scale)
             show(name, found[name])
     for kilobytes in STALLS:
-        name = f"stall, {kilobytes} KB"
+        name = stall_name(kilobytes)
         if only in name:
             found[name] = stalls(mock, targets, kilobytes, size)
             show(name, found[name])
     return found
+
+
+@dataclass(frozen=True)
+class New:
+    """A server that is started for each round, and has the name of its target."""
+
+    name: str
+    create: Callable[[], Server | None]
+
+
+def of_new_processes(mock: Mock, api: str, size: Size, only: str = "") -> dict:
+    """Measure what depends on all that a process has done before, in new processes for each round."""
+    new = [New("toolbridge", lambda: toolbridge(api, mock.port))]
+    if nginx(mock.port):
+        new.insert(0, New("nginx", lambda: nginx(mock.port)))
+    found = {}
+    for name, scenario in NEW_PROCESSES.items():
+        if only in name:
+            found[name] = in_new_processes(mock, new, api, scenario, size)
+            show(name, found[name])
+    return found
+
+
+def in_new_processes(
+    mock: Mock, new: Sequence[New], api: str, scenario: Scenario, size: Size
+) -> dict:
+    def once(one: New, _number: int) -> Figures:
+        with running(one.create()) as servers:
+            (target,) = targets_of(servers, api)
+            return scenario(mock, target, size.scale)
+
+    return summary(interleaved(new, once, size.long_rounds))
 
 
 def measured(
@@ -206,7 +265,7 @@ def start(mock: Mock, size: Size) -> dict:
     return found
 
 
-def with_peers(size: Size) -> dict:
+def with_peers(size: Size, only: str = "") -> dict:
     """Measure other gateways, toolbridge and nginx in one run, with the load of the slowest."""
     scale = Scale(0.1 if size is FULL else 0.03)
     count = size.long_rounds
@@ -221,7 +280,11 @@ def with_peers(size: Size) -> dict:
             for target in targets:
                 # Just-in-time compilers and caches: the first requests are slower than later ones.
                 PEERS["stream"](mock, target, scale)
-            found |= {name: _peer_row(mock, targets, PEERS[name], count, scale) for name in PEERS}
+            found |= {
+                name: _peer_row(mock, targets, scenario, count, scale)
+                for name, scenario in PEERS.items()
+                if only in name
+            }
             found["start"] = {
                 server.name: {"cold_start_s": server.cold_start, "idle_mb": server.idle}
                 for server in [*servers, *others]

@@ -76,13 +76,27 @@ class HostTime:
 
 def memory(pid: int) -> float:
     """Return the proportional memory (PSS) of a process with its children, in MB."""
+    return _sum_of("Pss", pid)
+
+
+def own_memory(pid: int) -> float:
+    """Return the part of the proportional memory that is not from files, in MB.
+
+    The whole of it grows when another process ends that had the same libraries loaded.
+    """
+    return _sum_of("Pss_Anon", pid)
+
+
+def _sum_of(field: str, pid: int) -> float:
     total = 0
     for member in family(pid):
         try:
             text = Path(f"/proc/{member}/smaps_rollup").read_text()
         except OSError:
             continue  # it has ended meanwhile
-        total += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
+        total += sum(
+            int(line.split()[1]) for line in text.splitlines() if line.startswith(f"{field}:")
+        )
     return total / 1024
 
 

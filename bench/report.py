@@ -32,7 +32,7 @@ def write(result: dict, folder: Path = FOLDER) -> None:
 def figures(result: dict) -> str:
     """Return all tables, each with a line about its run."""
     parts = [
-        _run(result["gateway"]["about"]),
+        _run(result["gateway"]["about"], "up to "),
         "### CPU, as a ratio to nginx",
         _table(bars.NGINX_BARS, result, ("Ollama upstream", "OpenAI chat upstream")),
         "### Stalls, memory, disconnections",
@@ -50,7 +50,7 @@ def figures(result: dict) -> str:
     return "\n" + "\n\n".join(parts) + "\n\n"
 
 
-def _run(about: dict) -> str:
+def _run(about: dict, most: str = "") -> str:
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     busy = about["load_before"] > 0.5 or about["load_after"] > about["cores"] + 1
     state = "**The machine was busy with other work**" if busy else "The machine was idle"
@@ -59,7 +59,7 @@ def _run(about: dict) -> str:
     return (
         f"{about['date']}, {about['cores']} cores ({about['processor']}), "
         f"{about['memory_gb']} GB, {about['system']}. {versions}. "
-        f"{about['kind']}, median of {about['rounds']} round{'s' * (about['rounds'] > 1)}. "
+        f"{about['kind']}, median of {most}{about['rounds']} round{'s' * (about['rounds'] > 1)}. "
         f"{state}: load {about['load_before']} before and {about['load_after']} after the run.{host}"
     )
 

@@ -8,10 +8,10 @@ of a virtual machine took CPU time away is repeated
 
 import statistics
 from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 from bench.processes import HostTime
 from bench.scenarios import Figures
-from bench.targets import Target
 
 REFERENCE = "nginx"
 QUIET = 0.02
@@ -19,9 +19,17 @@ QUIET = 0.02
 Samples = dict[str, list[Figures]]
 
 
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Measured = TypeVar("Measured", bound=Named)
+
+
 def interleaved(
-    targets: Sequence[Target],
-    measure: Callable[[Target, int], Figures],
+    targets: Sequence[Measured],
+    measure: Callable[[Measured, int], Figures],
     count: int,
     host: Callable[[], HostTime] = HostTime.now,
 ) -> Samples:
@@ -31,7 +39,7 @@ def interleaved(
     the share of the CPU time that the host took as `taken`.
     """
 
-    def measured(target: Target, number: int) -> Figures:
+    def measured(target: Measured, number: int) -> Figures:
         before = host()
         figures = measure(target, number)
         return figures | {"taken": host().share_since(before)}

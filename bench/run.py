@@ -17,7 +17,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import native, peers, plan, report
+from bench import machine, native, peers, plan, report
 from bench.processes import HostTime
 from bench.rounds import bad
 
@@ -44,7 +44,7 @@ def about(kind: str, rounds: int, before: tuple[float, HostTime]) -> dict:
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "cores": os.cpu_count(),
         "memory_gb": round(memory),
-        "processor": processor(),
+        "processor": machine.processor(),
         "system": f"{platform.system()} {platform.machine()}",
         "load_before": round(load_before, 1),
         "load_after": round(os.getloadavg()[0], 1),
@@ -53,18 +53,11 @@ def about(kind: str, rounds: int, before: tuple[float, HostTime]) -> dict:
         "rounds": rounds,
         "versions": {
             "toolbridge": f"{version('toolbridge')} ({commit.stdout.strip() or 'no commit'})",
-            "Python": platform.python_version(),
+            "Python": f"{platform.python_version()} ({machine.build()})",
             "nginx": nginx.stderr.strip().rpartition("/")[2] or "absent",
             "uvloop": version("uvloop"),
         },
     }
-
-
-def processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
 
 
 def main() -> int:
@@ -82,20 +75,23 @@ def main() -> int:
     if why := native.missing():
         print(f"skipped: {why}")
         return 0
+    parts = args.parts or ["gateway"]
+    if why := plan.unknown(args.only, parts):
+        parser.error(why)
     size = plan.QUICK if args.quick else plan.FULL
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
-    for part in args.parts or ["gateway"]:
+    for part in parts:
         before = os.getloadavg()[0], HostTime.now()
         if part == "gateway":
             found, rounds = plan.gateway(size, args.only), size.rounds
         else:
-            found, rounds = plan.with_peers(size), size.long_rounds
+            found, rounds = plan.with_peers(size, args.only), size.long_rounds
         result[part] = {"about": about(LOADS[part, args.quick], rounds, before), **found}
-    if "peers" in args.parts:
+    if "peers" in parts:
         result["peers"]["about"]["versions"] |= peers.versions()
     if not args.only:
         RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    wrong = [fault for part in args.parts or ["gateway"] for fault in bad(result[part], part)]
+    wrong = [fault for part in parts for fault in bad(result[part], part)]
     for fault in wrong:
         print(f"FAILED {fault}")
     if args.docs and not wrong and not args.only:

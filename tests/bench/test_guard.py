@@ -1,10 +1,10 @@
-"""The guard fails above 10 %, and the committed baseline has every count that is measured."""
+"""The guard fails above 10 %, compares ratios on equal terms only, and its baseline is complete."""
 
 import json
 
 import pytest
 
-from bench import calls, guard
+from bench import calls, guard, machine
 from bench.targets import UPSTREAMS
 
 BASELINE = json.loads(guard.BASELINE.read_text("utf-8"))
@@ -40,6 +40,52 @@ def test_a_baseline_of_calls_alone_keeps_the_ratios(tmp_path, monkeypatch):
     saved = json.loads(guard.BASELINE.read_text("utf-8"))
     assert saved["calls"] == {"a": 90.0}
     assert saved["ratios to nginx"] == {"r": 2.0}
+
+
+def test_a_baseline_of_calls_alone_keeps_what_the_ratios_were_measured_with(tmp_path, monkeypatch):
+    monkeypatch.setattr(guard, "BASELINE", tmp_path / "baseline.json")
+    guard.save({"a": 100.0}, {"r": 2.0})
+    assert guard.not_comparable() == []
+    here = machine.here()
+    monkeypatch.setattr(machine, "here", lambda: here | {"processor": "another"})
+    guard.save({"a": 90.0}, {})
+    assert guard.not_comparable() == [
+        f"processor: {here['processor']} in the baseline, another here"
+    ]
+
+
+def run_guard(monkeypatch, found_calls):
+    def never():
+        raise AssertionError("ratios were measured")
+
+    monkeypatch.setattr(guard.sys, "argv", ["guard"])
+    monkeypatch.setattr(guard.native, "missing", str)
+    monkeypatch.setattr(guard.native, "end_servers_on_sigterm", lambda: None)
+    monkeypatch.setattr(guard.calls, "counted", lambda: found_calls)
+    monkeypatch.setattr(guard, "ratios", never)
+    return guard.main()
+
+
+@pytest.mark.parametrize("then", [{"build": "another build"}, {}])
+def test_ratios_of_another_build_are_not_compared_and_calls_are(
+    tmp_path, monkeypatch, capsys, then
+):
+    monkeypatch.setattr(guard, "BASELINE", tmp_path / "baseline.json")
+    old = {"python": "3.11", "calls": {"a": 100}, "ratios to nginx": {"r": 1}}
+    measured = {guard.MEASURED_WITH: machine.here() | then} if then else {}
+    guard.BASELINE.write_text(json.dumps(old | measured), "utf-8")
+    assert run_guard(monkeypatch, {"a": 105.0}) == 0
+    printed = capsys.readouterr().out
+    assert "# ratios to nginx are not compared" in printed
+    was = then.get("build", "not known")
+    assert f"build: {was} in the baseline, {machine.build()} here" in printed
+    assert run_guard(monkeypatch, {"a": 120.0}) == 1
+
+
+def test_the_build_of_python_is_read_from_its_configuration():
+    assert machine.described("'--enable-shared' '--enable-optimizations'") == "optimized build"
+    assert machine.described("'--enable-shared'") == "plain build"
+    assert machine.described("", debian=True) == "Debian's optimized build"
 
 
 @pytest.mark.parametrize("api", UPSTREAMS)

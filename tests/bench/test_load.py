@@ -15,7 +15,7 @@ import pytest
 from bench import bodies, native, scenarios
 from bench.native import Load, Mock, finished
 from bench.scenarios import Scale
-from bench.stall import stall
+from bench.stall import GAP, _longest, stall
 from bench.targets import Server, Target
 
 pytestmark = pytest.mark.skipif(bool(native.missing()), reason=native.missing() or "Linux")
@@ -163,6 +163,21 @@ def test_the_stall_of_a_gateway_that_blocks_is_seen_by_the_second_stream(mock):
     assert found["bad"] == 0
     assert found["cold_ms"] > 70
     assert found["same_ms"] > 70
+
+
+def test_a_request_between_two_chunks_counts_the_next_one():
+    ms = 1_000_000
+    arrivals = [(10 * ms, ms // 5), (10 * ms + 1000 * GAP, ms // 4), (90 * ms, 3 * ms)]
+    short = (10 * ms + 1, 10 * ms + 2)
+    assert _longest(arrivals, short) == 0.25, "written within a gap after the request began"
+    assert _longest(arrivals, (20 * ms, 20 * ms + 1)) == 3, "the model server was late"
+    assert _longest(arrivals, (80 * ms, 95 * ms)) is None, "the second stream ended before"
+
+
+def test_the_longest_time_is_that_of_a_chunk_on_its_way_while_the_request_ran():
+    ms = 1_000_000
+    arrivals = [(10 * ms, 9 * ms), (30 * ms, 8 * ms), (60 * ms, 20 * ms), (99 * ms, 50 * ms)]
+    assert _longest(arrivals, (20 * ms, 35 * ms)) == 8
 
 
 def test_a_structured_answer_of_the_model_server_is_one_json_object(mock):

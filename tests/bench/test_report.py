@@ -126,6 +126,13 @@ def test_a_run_on_a_busy_machine_is_named_so():
     assert "Its host took 30 % of the CPU time." in taken
 
 
+def test_a_share_is_shown_as_a_percentage():
+    row = next(bar for bar in bars.OTHER_BARS if bar.name.startswith("disconnections"))
+    reached = {api: {"cancel": {"toolbridge": {"reached": 0.9}}} for api in ("ollama",)}
+    table = report._table([row], {"gateway": reached}, ("Ollama", "OpenAI chat"))
+    assert table.endswith(f"| {row.name} | ≥ 100 % |  | 90 % ✗ | not measured |")
+
+
 def test_the_chart_is_an_image_with_a_bar_for_each_figure():
     drawn = ET.fromstring(chart(RESULT))
     texts = [element.text for element in drawn.iter() if element.tag.endswith("text")]

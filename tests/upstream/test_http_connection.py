@@ -623,6 +623,30 @@ async def test_what_comes_after_a_sink_has_had_enough_is_for_the_reader(monkeypa
     assert (taken, rest) == ([b"second"], b"thirdfourth")
 
 
+async def test_nothing_is_read_while_a_sink_has_had_enough():
+    """A client that reads slowly would have the next deliveries in memory as well."""
+    provider = Provider(CHUNKED + b"5\r\nfirst\r\n", hold=True, later=b"6\r\nsecond\r\n")
+    delivered = []
+
+    def enough(piece):
+        delivered.append(piece)
+        return False
+
+    async with listening(provider) as url, Upstream() as upstream:
+        incoming = await upstream.ask("POST", url, provider="there", body=b"{}")
+        assert await incoming.read() == b"first"
+        asyncio.get_running_loop().call_later(0.01, provider.release.set)
+        assert await incoming.push(enough)
+        response = incoming._response
+        assert (delivered, response.paused) == ([b"second"], True)
+        assert response._connection.transport.is_reading() is False
+        ending = asyncio.create_task(incoming.read())
+        await asyncio.sleep(0.01)
+        assert response._connection.transport.is_reading(), "the reader waits for more"
+        ending.cancel()
+        incoming.abort()
+
+
 async def test_a_failing_sink_fails_in_the_task_that_pushes_and_not_in_the_event_loop(monkeypatch):
     def fail(_):
         raise ZeroDivisionError

@@ -65,7 +65,12 @@ class WireResponse(msgspec.Struct, eq=False):
             self._wake()
         elif self._waiter is not None and self.status:
             self._wake()
-        elif not self.paused and sum(map(len, pieces)) > HIGH_WATER:
+        elif sum(map(len, pieces)) > HIGH_WATER:
+            self.hold()
+
+    def hold(self) -> None:
+        """Do not read from the network until the reader waits again."""
+        if not self.paused:
             self.paused = True
             self._connection.transport.pause_reading()
 
@@ -74,6 +79,7 @@ class WireResponse(msgspec.Struct, eq=False):
         # A loop may deliver again before the task runs; those bytes are for the reader.
         self.sink = None
         self._push_failure = error
+        self.hold()  # the client may read too slowly
         self._wake()
 
     def closed(self, error: Exception | None) -> None:
@@ -115,6 +121,8 @@ class WireResponse(msgspec.Struct, eq=False):
         """Return what the next delivery sets; raise a failure."""
         if self._failure is not None:
             raise self._failure
+        if self.paused:
+            self._resume()
         loop = self._connection.loop
         self._waiter = waiter = loop.create_future()
         self.waits_since = loop.time()
