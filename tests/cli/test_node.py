@@ -318,6 +318,7 @@ async def test_a_node_is_served_until_a_signal_and_hung_up_on(env, number):
             process.send_signal(number)
             async with asyncio.timeout(20):
                 assert await process.wait() == 0
+        await until(lambda: node.closed)  # the process may end first
         assert node.closed == [1000]
 
 
@@ -387,6 +388,7 @@ async def test_a_life_on_a_chain_from_the_command_line(env):
             assert await world.jobs() == 1
             process.send_signal(signal.SIGTERM)
             assert await process.wait() == 0
+        await until(lambda: node.closed)  # the process may end first
         assert node.closed == [1000]
 
         status, out, err = await run(env, "node", "balance")
@@ -454,6 +456,7 @@ async def test_one_question_in_the_terminal_is_answered_by_a_node_and_hangs_up(e
         )
         status, out, err = await run(env, "ask", "why is the sky blue")
         assert (status, out) == (0, "Hello, world\n"), err
+        await until(lambda: node.closed)  # the process may end first
         assert node.closed == [1000]
         status, out, _ = await run(env, "doctor")
         assert "ok    mine has hosts" in out
