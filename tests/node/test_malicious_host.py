@@ -41,6 +41,7 @@ class TestOverclaiming:
                 ("overclaim", ADDRESS.lower())
             ]
             assert len([one for one in caplog.records if "overclaim" in one.message]) == 1
+            await until(lambda: node.closed)
             assert node.closed == [1000]
             assert funding.tokens == {"101": 3}  # only what was delivered is charged
 
