@@ -15,7 +15,8 @@ from tests.raw_http import answers, connect, error_text, exchange, only, read_al
 from tests.waiting import HANG
 
 from toolbridge.config import Config, HttpConfig
-from toolbridge.server import http_server
+from toolbridge.server import http_protocol
+from toolbridge.server.http import LONG
 from toolbridge.server.http_protocol import SPARE, HttpConnection
 from toolbridge.server.http_server import connections_for
 
@@ -321,19 +322,33 @@ async def test_a_client_that_does_not_read_holds_up_the_model_and_not_the_memory
                 await asyncio.sleep(0.005)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands the option on")
-async def test_the_system_takes_little_of_an_answer_before_it_is_read():
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other sizes")
+async def test_the_system_takes_little_of_a_long_stream_before_it_is_read():
+    said = {"model": "tiny", "message": {"role": "assistant", "content": "x" * 10_000}}
+    longer = asyncio.Event()
+
     async def chat(_, line):
+        await line.head()
+        await line.send(json.dumps(said) + "\n")
+        await longer.wait()
+        for _ in range(LONG // 10_000 + 1):
+            await line.send(json.dumps(said) + "\n")
         await line.gone()
 
+    body = BODY.replace(b"demo", b"tiny").replace(b'"max_tokens"', b'"stream": true, "max_tokens"')
     async with bridged(chat) as (url, _, _):
-        _, writer = await connect(url)
-        await asyncio.sleep(0.1)
-        connections = [one for one in gc.get_objects() if isinstance(one, HttpConnection)]
-        found = [one._transport.get_extra_info("socket") for one in connections]
+        reader, writer = await connect(url)
+        writer.write(HEAD + b"content-length: %d\r\n\r\n" % len(body) + body)
+        await reader.readuntil(b"xxx")
+        (connection,) = [one for one in gc.get_objects() if isinstance(one, HttpConnection)]
+        found = connection._transport.get_extra_info("socket")
         # Linux doubles what is asked for, for its own structures: socket(7).
-        bounds = [one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) for one in found]
-        assert bounds == [2 * http_server._UNREAD]
+        bound = 2 * http_protocol.UNREAD
+        assert found.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) != bound
+        longer.set()
+        async with asyncio.timeout(HANG):
+            while found.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) != bound:
+                await reader.read(65536)
         writer.close()
 
 

@@ -15,6 +15,9 @@ from toolbridge.server.http_head import Head
 from toolbridge.server.http_reply import NO_BODY_YET, encode_head, framing
 from toolbridge.store.keys import KeyRecord
 
+LONG = 256 * 1024
+"""Bytes of a stream from which on the system takes less of what the client does not read."""
+
 
 class Channel(Protocol):
     """The part of a connection that an exchange uses."""
@@ -35,6 +38,9 @@ class Channel(Protocol):
     @property
     def push(self) -> Callable[[bytes], None]:
         """Sends bytes to the client as `write` does: for what a delivery of a provider causes."""
+
+    def bound_unread(self) -> None:
+        """Let the system take less of what the client does not read."""
 
     async def drained(self, *, bounded: bool = False) -> None:
         """Wait until the write buffer has room; if `bounded`, at most for `body_timeout`."""
@@ -205,10 +211,14 @@ class HttpExchange(IncomingRequest):
         """Return `push` for the chunks after the head, for most streams with fewer checks."""
         if not self._framing.chunked or self._pending or self.tap is not None:
             return self.push
-        channel, send = self.channel, self.channel.push
+        channel, send, bounded = self.channel, self.channel.push, False
 
         def push(piece: bytes) -> bool:
+            nonlocal bounded
             self.sent += len(piece)
+            if self.sent > LONG and not bounded:
+                bounded = True
+                channel.bound_unread()
             if not self.client_left:
                 send(b"%x\r\n%b\r\n" % (len(piece), piece))
             return not channel.paused

@@ -7,6 +7,7 @@ bytes. `http_server` accepts connections and ends them; WebSockets are handed ov
 
 import asyncio
 import re
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -24,6 +25,8 @@ from toolbridge.upstream.turn_writes import TurnWrites
 
 HIGH_WATER = 64 * 1024
 """Bytes in the read buffer above which the socket is not read."""
+UNREAD = 256 * 1024
+"""Bytes of a long stream that the system takes before the client has read them."""
 SPARE = 64
 """Connections above the limit that are accepted to send them an error response."""
 SPARE_WAIT = 2.0
@@ -356,6 +359,17 @@ class HttpConnection(asyncio.Protocol):
 
     def defaults(self) -> bytes:
         return self._state.default_lines
+
+    def bound_unread(self) -> None:
+        """Let the system take at most `UNREAD` bytes, not megabytes, for a client that reads slowly.
+
+        The gateway keeps the text of as much of the answer. Short streams go without it, because it
+        costs 4 % of the CPU of a chunk.
+        """
+        found: socket.socket | None = self._transport.get_extra_info("socket")
+        if found is not None:
+            with suppress(OSError):  # the client has left
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNREAD)
 
     async def drained(self, *, bounded: bool = False) -> None:
         if not self.paused:

@@ -15,9 +15,6 @@ from toolbridge.upstream.turn_writes import TurnWrites
 
 _BACKLOG = 2048
 """Connections that wait to be accepted."""
-_UNREAD = 256 * 1024
-"""Bytes of a response that the system takes for a client that does not read it yet. Without a bound it
-takes megabytes, and the gateway keeps the text of as much of the answer."""
 _OTHER_FILES = 64
 """File descriptors for the database, the log, libraries and other files."""
 _SHORTEST_STEP, _LONGEST_STEP = 0.001, 0.1
@@ -51,9 +48,6 @@ class HttpServer:
 
     async def listen(self, listener: socket.socket, context: ssl.SSLContext | None = None) -> None:
         """Accept connections of one more socket, with TLS if there is a context."""
-        if listener.family != socket.AF_UNIX:
-            # Linux: the sockets of accepted connections have the options of the listening one.
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD)
         # A client that does not finish its handshake has as long as for a head.
         handshake = None if context is None else self._http.head_timeout
         server = await asyncio.get_running_loop().create_server(

@@ -181,6 +181,9 @@ class _MemoryChannel:
 
     push = write
 
+    def bound_unread(self) -> None:
+        pass
+
     async def drained(self, *, bounded: bool = False) -> None:
         pass
 
