@@ -467,13 +467,33 @@ async def test_a_reader_that_is_cancelled_leaves_no_connection():
 
 
 async def test_an_idle_connection_is_closed_after_a_while(monkeypatch):
-    monkeypatch.setattr(http_pool, "KEPT", 0.02)
+    for module in (http_connection, http_pool):
+        monkeypatch.setattr(module, "KEPT", 0.02)
     provider = Provider(sized(BODY))
     async with listening(provider) as url, Upstream() as upstream:
         await ask(upstream, url)
         await asyncio.wait_for(provider.closed.wait(), 30)
         assert (await ask(upstream, url))[1] == BODY
     assert provider.opened == 2
+
+
+@pytest.mark.parametrize(
+    ("header", "opened"),
+    [
+        ("keep-alive: timeout=1", 2),
+        ("Keep-Alive: max=100, Timeout=1", 2),
+        ("keep-alive: timeout=0", 2),
+        ("keep-alive: timeout=60", 1),
+        ("keep-alive: timeout=" + "9" * 400, 1),
+        ("keep-alive: timeout=\u00b2, max", 1),
+        ("keep-alive: timeout=-5", 1),
+        ("x-a: timeout=0", 1),
+    ],
+)
+async def test_a_connection_is_not_used_when_its_server_is_about_to_close_it(header, opened):
+    found, provider = await answered(sized(BODY, header), times=2)
+    assert [one[1] for one in found] == [BODY] * 2
+    assert provider.opened == opened
 
 
 async def test_a_head_request_has_no_body():

@@ -24,6 +24,9 @@ from toolbridge.upstream.wire_faults import CLOSED, ConnectionClosed, InvalidRes
 HIGH_WATER = 128 * 1024
 """Bytes that wait for the reader, above which the socket is not read."""
 MAX_HEAD = 64 * 1024
+KEPT = 55.0
+"""Seconds for which a free connection is kept. An agent runs a tool between two requests, and a new
+connection costs it a handshake. Load balancers close theirs after 60 s, without a header about it."""
 _NO_LINGER = struct.pack("ii", 1, 0)
 Failure: TypeAlias = ConnectionClosed | InvalidResponse | TimeoutError | OSError
 PushSink: TypeAlias = Callable[[bytes], bool]
@@ -218,6 +221,19 @@ class WireResponse(msgspec.Struct, eq=False):
             self._connection.drop(self)
 
 
+def _kept_of(keep_alive: str) -> float:
+    """Return the seconds for which to keep a connection whose server sent `Keep-Alive: timeout=N`.
+
+    A request that is sent while the server closes is lost, so it is kept for a second less.
+    """
+    # RFC 2068, 19.7.1.1: parameters with commas between them
+    for parameter in keep_alive.split(","):
+        name, _, value = parameter.strip().partition("=")
+        if name.lower() == "timeout" and value.isdecimal():
+            return min(KEPT, float(value) - 1)
+    return KEPT
+
+
 _NO_PARSER = httptools.HttpResponseParser(object())
 
 
@@ -236,7 +252,9 @@ class ProviderConnection(asyncio.Protocol):
         self.loop = loop
         self._writes = writes
         self.lost = False
-        self.idle_since = 0.0
+        self.kept_until = 0.0
+        """The time at which a free connection is not used any more."""
+        self._kept = KEPT
         self._on_free = on_free
         self._on_lost = on_lost
         self._current: WireResponse | None = None
@@ -345,6 +363,7 @@ class ProviderConnection(asyncio.Protocol):
         decoded = [(k.decode("latin-1"), v.decode("utf-8", "surrogateescape")) for k, v in received]
         headers = CIMultiDictProxy(CIMultiDict(decoded))
         inflating = inflater_of(headers)
+        self._kept = _kept_of(headers.get("keep-alive", ""))
         if inflating is None:
             self._known = received, headers
         return headers, inflating
@@ -389,7 +408,7 @@ class ProviderConnection(asyncio.Protocol):
             return
         self._current = None
         if not self.lost:
-            self.idle_since = self.loop.time()
+            self.kept_until = self.loop.time() + self._kept
             self._on_free(self)
 
     def drop(self, response: WireResponse | None = None) -> None:

@@ -14,15 +14,13 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from toolbridge.upstream.http_connection import ProviderConnection, WireResponse
+from toolbridge.upstream.http_connection import KEPT, ProviderConnection, WireResponse
 from toolbridge.upstream.turn_writes import TurnWrites
 from toolbridge.upstream.wire_faults import ConnectFailed, ConnectTimedOut
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractResolver
 
-KEPT = 15.0
-"""Seconds for which a free connection is kept; servers close theirs later."""
 STAGGER = 0.25
 """RFC 8305, 8: seconds after which the next address is tried beside the first."""
 _RESOLVED = 60.0
@@ -85,7 +83,7 @@ class ConnectionPool:
             connection = free.pop()
             if connection.lost:
                 continue
-            if self._loop.time() - connection.idle_since < KEPT:
+            if self._loop.time() < connection.kept_until:
                 return connection
             connection.drop()
         return None
@@ -143,7 +141,7 @@ class ConnectionPool:
     def _free_unused(self, on_free: OnFree, opening: asyncio.Task[ProviderConnection]) -> None:
         if not opening.cancelled() and opening.exception() is None:
             connection = opening.result()
-            connection.idle_since = self._loop.time()
+            connection.kept_until = self._loop.time() + KEPT
             on_free(connection)
 
     async def _addresses(self, origin: ServerOrigin) -> list[Address]:
@@ -178,14 +176,14 @@ class ConnectionPool:
             self._sweeper = self._loop.call_later(KEPT, self._sweep)
 
     def _sweep(self) -> None:
-        """Close the connections that were unused for `KEPT` seconds."""
+        """Close the connections that were unused for too long."""
         self._sweeper = None
-        old = self._loop.time() - KEPT
+        now = self._loop.time()
         for origin, free in list(self._free.items()):
             for connection in free:
-                if connection.idle_since <= old:
+                if connection.kept_until <= now:
                     connection.drop()
-            self._free[origin] = [c for c in free if not c.lost and c.idle_since > old]
+            self._free[origin] = [c for c in free if not c.lost and c.kept_until > now]
             if not self._free[origin]:
                 del self._free[origin]
         if self._free:
