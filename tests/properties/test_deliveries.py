@@ -9,10 +9,11 @@ from tests.strategies import answers
 
 from toolbridge import codecs
 from toolbridge.core import events as ev
+from toolbridge.core.citations import link
 from toolbridge.core.codec import AnswerContext
 from toolbridge.core.draft import Draft
 from toolbridge.core.fold import Fold
-from toolbridge.core.messages import Request, Tool
+from toolbridge.core.messages import Request, StopDetails, Text, Tool
 from toolbridge.core.usage import Usage
 from toolbridge.dialects.gate import ThoughtGate
 from toolbridge.dialects.stage import DialectStage
@@ -65,6 +66,19 @@ def beside(draft):
     return draft.text("one", key=1) + draft.text("two", key=2) + draft.text("one", key=1)
 
 
+def cited(draft):
+    return draft.cite(link("http://a"))
+
+
+def refused(draft):
+    details = StopDetails(category="bio", explanation="No.", origin="anthropic")
+    return draft.usage(Usage(input=3, output=5)) + draft.finish("refusal", details=details)
+
+
+def other(draft):
+    return draft.end() + draft.text("two", key=2) + draft.end(2)
+
+
 def answer_of(*parts):
     """Return the events of an answer; each part is a text, or what a draft does."""
     draft = Draft()
@@ -84,6 +98,30 @@ CORNERS = {
     "one text with a call": answer_of("I " + WRITTEN),
     "one text that ends in a mark": answer_of("I see <tool"),
     "one text that ends in a space": answer_of("I see "),
+    "a cited text": answer_of("I", " see", cited, "!"),
+    "a refusal with its reason": answer_of("I", " see", refused),
+    "a call after a text": answer_of("I", " see", call),
+    "a text after a thought": answer_of(thought, "I", " see"),
+    "a text after another": answer_of("I", other, "I", " see"),
+    "two texts in one delivery": [
+        ev.Started("a", "m"),
+        ev.TextStart(0),
+        ev.TextDelta(0, "I"),
+        ev.TextStart(1),
+        ev.TextDelta(1, "x"),
+        ev.UsageReported(Usage(output=5)),
+        ev.TextEnd(1, Text("x")),
+        ev.Finished("end"),
+    ],
+    "half a pair at the end": [
+        ev.Started("a", "m"),
+        ev.TextStart(0),
+        ev.TextDelta(0, "I"),
+        ev.TextDelta(0, "\ud83d"),
+        ev.UsageReported(Usage(output=5)),
+        ev.TextEnd(0, Text("I\ud83d")),
+        ev.Finished("end"),
+    ],
     "half a pair": [ev.Started("a", "m"), ev.TextStart(0), ev.TextDelta(0, "\ud83d")],
 }
 
@@ -114,9 +152,14 @@ def test_a_stage_returns_the_same_for_one_event_and_for_many(name, events, data)
 @pytest.mark.parametrize("name", STAGES)
 @pytest.mark.parametrize("corner", CORNERS)
 def test_events_that_a_shortcut_must_not_take(name, corner):
-    one_by_one, together, events = STAGES[name](), STAGES[name](), CORNERS[corner]
+    """However the events are delivered: an answer, its beginning and its end have shortcuts."""
+    one_by_one, events = STAGES[name](), CORNERS[corner]
     expected = [out for event in events for out in one_by_one.feed(event)]
-    assert whole(together.feed_all(events)) == whole(expected)
+    for cuts in itertools.combinations_with_replacement(range(len(events) + 1), 2):
+        together = STAGES[name]()
+        parts = itertools.pairwise([0, *cuts, len(events)])
+        found = [out for begin, end in parts for out in together.feed_all(events[begin:end])]
+        assert whole(found) == whole(expected)
 
 
 @given(events=texts | answers(), data=st.data())

@@ -15,6 +15,7 @@ from toolbridge.codecs.openai_chat import decode_stream as openai_stream
 from toolbridge.codecs.openai_chat import shapes as chat_shapes
 from toolbridge.codecs.openai_chat import text_chunks
 from toolbridge.codecs.openai_chat.plain_answers import (
+    EVENT_END,
     PlainBody,
     PlainBodyChoice,
     PlainChoice,
@@ -188,6 +189,14 @@ def decoded_the_long_way(api, pieces):
         return decoded(api, pieces)
 
 
+def decoded_chunk_by_chunk(pieces):
+    """Decode streams of Chat Completions without the passes over several chunks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(openai_stream, "plain_answer", lambda _: None)
+        patch.setattr(openai_stream, "plain_beginning", lambda _: None)
+        return decoded("openai_chat", pieces)
+
+
 BEGIN = {"ollama": line_of(TEXT), "openai_chat": chunk_of(choice_of(TEXT))}
 
 
@@ -307,13 +316,13 @@ def test_only_an_event_for_each_object_is_read_at_once(between):
         first + between + spread + b"\n\ndata: " + last,
     ):
         whole = b"data: " + objects + b"\n\ndata: [DONE]\n\n"
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(openai_stream, "plain_answer", lambda _: None)
-            long = decoded("openai_chat", [whole])
+        long = decoded_chunk_by_chunk([whole])
         assert decoded("openai_chat", [whole]) == long
         assert decoded("openai_chat", [b"data: {", whole]) == decoded(
             "openai_chat", [b"data: {" + whole]
         )
+        for cut in range(len(whole)):
+            assert decoded("openai_chat", [whole[:cut], whole[cut:]]) == long
 
 
 COUNTS = {"prompt_tokens": 1, "completion_tokens": 2}
@@ -337,20 +346,55 @@ def test_a_whole_stream_of_openai_is_that_of_its_chunks(data):
         last[-1]["usage"] = data.draw(st.sampled_from([COUNTS, {"prompt_tokens": -1}, {"a": 1}]))
     end = data.draw(st.sampled_from([b"data: [DONE]\n\n", b"data: [DONE]", b""]))
     whole = b"".join(framed("openai_chat", [first, *records, *last])) + end
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(openai_stream, "plain_answer", lambda _: None)
-        long = decoded("openai_chat", [whole])
+    long = decoded_chunk_by_chunk([whole])
     assert decoded("openai_chat", [whole]) == long
     cut = data.draw(st.integers(0, len(whole)))
     assert decoded("openai_chat", [whole[:cut], whole[cut:]]) == long
-
-
-def body_of(choice):
-    return chunk_of(choice) | {"usage": COUNTS}
+    after = data.draw(st.integers(0, whole.count(EVENT_END)))  # as servers deliver their events
+    between = len(EVENT_END.join([*whole.split(EVENT_END)[:after], b""]))
+    assert decoded("openai_chat", [whole[:between], whole[between:]]) == long
 
 
 def message_of(message):
     return {"index": 0, "message": message, "finish_reason": "stop"}
+
+
+DONE = {"delta": {}, "finish_reason": "stop"}
+USED = {"choices": [], "usage": COUNTS}
+ODD_STREAMS = {
+    "the whole message again": [choice_of(TEXT), message_of(TEXT)],
+    "an end by length": [choice_of(TEXT), DONE | {"finish_reason": "length"}],
+    "two finish reasons": [choice_of(TEXT), DONE | {"finish_reason": "error"}, DONE],
+    "a stop sequence before the end": [choice_of(TEXT), choice_of(TEXT) | {"stop_reason": "END"}, DONE],
+    "a refusal before the end": [choice_of({"refusal": "No."}), choice_of(TEXT), DONE],
+    "a call before the text": [choice_of({"tool_calls": [CALL]}), choice_of(TEXT), DONE],
+    "a call after the text": [choice_of(TEXT), choice_of({"tool_calls": [CALL]}), DONE],
+    "a thought in the text": [choice_of(TEXT), choice_of({"reasoning": "hm"}), choice_of(TEXT), DONE],
+    "audio": [choice_of({"audio": {"id": "a", "transcript": "hm"}}), choice_of(TEXT), DONE],
+    "another answer": [choice_of(TEXT), choice_of(TEXT) | {"index": 1}, DONE],
+    "text in the last chunk": [choice_of(TEXT), choice_of(TEXT) | {"finish_reason": "stop"}],
+    "a role alone": [choice_of({"role": "assistant", "content": ""}), choice_of(TEXT), DONE],
+    "an end alone": [DONE],
+}  # fmt: skip
+
+
+EARLY_COUNTS = {"usage": {"prompt_tokens": 1, "completion_tokens": 1}}
+
+
+@pytest.mark.parametrize("early", [{}, EARLY_COUNTS], ids=["", "counts in each chunk"])
+@pytest.mark.parametrize("name", ODD_STREAMS)
+def test_a_stream_is_read_the_same_however_its_events_are_delivered(name, early):
+    records = [chunk_of(choice) | early for choice in ODD_STREAMS[name]]
+    pieces = [*framed("openai_chat", [*records, USED]), b"data: [DONE]\n\n"]
+    long = decoded_chunk_by_chunk(pieces)
+    for cuts in itertools.combinations_with_replacement(range(len(pieces) + 1), 2):
+        parts = itertools.pairwise([0, *cuts, len(pieces)])
+        deliveries = [b"".join(pieces[begin:end]) for begin, end in parts]
+        assert decoded("openai_chat", deliveries) == long
+
+
+def body_of(choice):
+    return chunk_of(choice) | {"usage": COUNTS}
 
 
 SAID = message_of(TEXT)
@@ -400,7 +444,9 @@ def test_a_whole_answer_takes_one_pass(monkeypatch):
     assert decoded("ollama", [b"".join(framed("ollama", [BEGIN["ollama"], end]))])
     last = [chunk_of({"delta": {}, "finish_reason": "stop"}), {"choices": [], "usage": COUNTS}]
     pieces = framed("openai_chat", [BEGIN["openai_chat"], BEGIN["openai_chat"], *last])
-    assert decoded("openai_chat", [b"".join(pieces) + b"data: [DONE]\n\n"])
+    pieces[-1] += b"data: [DONE]\n\n"
+    assert decoded("openai_chat", [b"".join(pieces)])
+    assert decoded("openai_chat", [b"".join(pieces[:2]), b"".join(pieces[2:])])
     monkeypatch.undo()
     monkeypatch.setattr(openai_stream._Answer, "read", None)
     assert decoded("openai_chat", [json.dumps(body_of(SAID)).encode()])
@@ -479,7 +525,7 @@ def test_plain_text_takes_the_shortcut(api, monkeypatch):
     pieces = framed(api, [record, record, record])
     decoded(api, pieces)
     assert len(found) == 2
-    decoded(api, [b"".join(pieces)])
+    decoded(api, [pieces[0], b"".join(pieces[1:])])
     assert len(found) == 4
 
 

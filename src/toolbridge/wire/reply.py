@@ -62,6 +62,11 @@ class ReplyReader(msgspec.Struct, eq=False):
         events: list[SseEvent | WholeBody] = self.sse.feed(piece)  # type: ignore[assignment]
         return events
 
+    def skip_events(self) -> None:
+        """Note that the first bytes were whole events, which something else has read."""
+        self.begun = self._chosen = True
+        self.sse.skip()
+
     def close(self) -> list[SseEvent | WholeBody]:
         """Return the whole body, or the last event if its end is missing; see `last_events`."""
         if self._body is not None:

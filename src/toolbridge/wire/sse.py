@@ -37,7 +37,7 @@ class SseReader(msgspec.Struct, eq=False):
     _broken: BrokenWire | None = None
     _after_cr: bool = False
     _first: bool = True
-    _between: bool = False
+    between: bool = False
     """True if nothing of an event waits, so that the next bytes begin one."""
     _data: list[bytes] = []
     _size: int = 0
@@ -68,12 +68,12 @@ class SseReader(msgspec.Struct, eq=False):
         except BrokenWire as error:
             # Events before the fault are returned first, wherever the network cut.
             self._broken = error
-            self._between = False
+            self.between = False
             if not events:
                 raise
             return events
         waits = self._line or self._size or self._event or self._id
-        self._between = not (waits or self._first or self._after_cr)
+        self.between = not (waits or self._first or self._after_cr)
         return events
 
     def only_data(self, piece: bytes) -> bytes:
@@ -83,7 +83,7 @@ class SseReader(msgspec.Struct, eq=False):
         """
         end = len(piece) - 2
         if (
-            self._between
+            self.between
             and piece.find(b"\n") == end
             and piece[end:] == _END
             and piece[:6] == _DATA
@@ -92,6 +92,10 @@ class SseReader(msgspec.Struct, eq=False):
         ):
             return piece[6:end]
         return b""
+
+    def skip(self) -> None:
+        """Note that the first bytes were whole events, which something else has read."""
+        self._first, self.between = False, True
 
     def close(self) -> list[SseEvent]:
         """Return an event whose empty line is missing, and perhaps the end of its data.

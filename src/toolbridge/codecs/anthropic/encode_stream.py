@@ -10,6 +10,21 @@ from operator import attrgetter
 import msgspec
 
 from toolbridge.codecs.anthropic.citations import encode_citations
+from toolbridge.codecs.anthropic.plain_answers import (
+    DELTA_HEAD,
+    DELTA_TAIL,
+    LEAST_EDGE,
+    MESSAGE_STOP,
+    PING,
+    STOP,
+    TEXT_HEAD,
+    TEXT_START,
+    joined,
+    own_id,
+    write_beginning,
+    write_ending,
+    write_whole,
+)
 from toolbridge.codecs.anthropic.rejections import encode_error
 from toolbridge.codecs.anthropic.server_blocks import encode_server_block, has_block
 from toolbridge.codecs.anthropic.shapes import ORIGIN, SHOWS, STOPS, encode_details
@@ -19,7 +34,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.block_order import BlockEvent, BlockOrder
 from toolbridge.core.codec import AnswerContext
-from toolbridge.core.fold import AROUND_TEXT, Fold, plain_message
+from toolbridge.core.fold import Fold
 from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps
 from toolbridge.core.messages import (
     Call,
@@ -35,42 +50,14 @@ from toolbridge.core.usage import Usage
 from toolbridge.wire.sse import write_event
 
 _encode = msgspec.json.Encoder().encode
-_encode_lines = msgspec.json.Encoder().encode_lines
 _index_of = attrgetter("index")
 _text_of = attrgetter("text")
-PING = write_event(b'{"type":"ping"}', b"ping")
-_MESSAGE_STOP = write_event(b'{"type":"message_stop"}', b"message_stop")
 
-# Most events of a stream are deltas: constant bytes around one number and one string.
-_DELTA_TAIL = b"}}\n\n"
-_DELTA_HEAD = (
-    b"event: content_block_delta\n"
-    b'data: {"type":"content_block_delta","index":%%d,"delta":{"type":"%b","%b":'
-)
-_DELTA = _DELTA_HEAD + b"%%b" + _DELTA_TAIL
-_TEXT_HEAD = _DELTA_HEAD % (b"text_delta", b"text")
+_DELTA = DELTA_HEAD + b"%%b" + DELTA_TAIL
 _THINKING_DELTA = _DELTA % (b"thinking_delta", b"thinking")
 _SIGNATURE_DELTA = _DELTA % (b"signature_delta", b"signature")
 _INPUT_DELTA = _DELTA % (b"input_json_delta", b"partial_json")
 _CITATION_DELTA = _DELTA % (b"citations_delta", b"citation")
-
-_TEXT_START = (
-    b"event: content_block_start\n"
-    b'data: {"type":"content_block_start","index":%d,"content_block":{"type":"text","text":""}}\n\n'
-)
-_STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
-
-# A whole answer of one text: what comes before its pieces, between and after them.
-_START = (
-    b"event: message_start\n"
-    b'data: {"type":"message_start","message":{"id":%b,"type":"message","role":"assistant","model":%b,'
-    b'"content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":%d,'
-    b'"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":1}}}\n\n'
-)
-_FIRST_OPENING = _TEXT_START % 0 + PING + _TEXT_HEAD % 0
-_FIRST_BETWEEN = _DELTA_TAIL + _TEXT_HEAD % 0
-_FIRST_CLOSING = _DELTA_TAIL + _STOP % 0 + b"event: message_delta\ndata: "
-_END = b"\n\n" + _MESSAGE_STOP
 
 _THINKING: JsonObject = {"type": "thinking", "thinking": "", "signature": ""}
 
@@ -78,7 +65,7 @@ _THINKING: JsonObject = {"type": "thinking", "thinking": "", "signature": ""}
 class StreamEncoder:
     """Encodes events as SSE events."""
 
-    __slots__ = ("_asked", "_blocks", "_fold", "_order")
+    __slots__ = ("_asked", "_blocks", "_fold", "_in_text", "_order")
 
     def __init__(self, asked: AnswerContext) -> None:
         self._asked = asked
@@ -86,6 +73,8 @@ class StreamEncoder:
         """The answer without its deltas: message_delta reports its counts and losses."""
         self._blocks = _BlockWriter()
         self._order = BlockOrder()
+        self._in_text = False
+        """True if all that was fed is the beginning of an answer that is one text."""
 
     def keep_alive(self) -> bytes:
         return PING
@@ -97,11 +86,11 @@ class StreamEncoder:
             if not isinstance(only, ev.TextDelta) or only.index != self._order.current:
                 return self.feed(only)
             try:
-                return [self._blocks.text_head + _encode(only.text) + _DELTA_TAIL]
+                return [self._blocks.text_head + _encode(only.text) + DELTA_TAIL]
             except UnicodeEncodeError:  # a lone surrogate
                 return self.feed(only)
-        if len(events) > AROUND_TEXT and (whole := self._plain(events)):
-            return [whole]
+        if len(events) >= LEAST_EDGE and (edge := self._edge(events)):
+            return [edge]
         written: list[bytes] = []
         for kind, run in groupby(events, type):
             if kind is not ev.TextDelta:
@@ -114,41 +103,17 @@ class StreamEncoder:
                 written += [data for event in deltas for data in self.feed(event)]
                 continue
             head = self._blocks.text_head
-            between = _DELTA_TAIL + head
+            between = DELTA_TAIL + head
             try:
-                pieces = _joined(deltas, between)
+                pieces = joined(deltas, between)
             except UnicodeEncodeError:  # a lone surrogate
                 pieces = between.join(map(dump_bytes, map(_text_of, deltas)))
-            written.append(head + pieces + _DELTA_TAIL)
+            written.append(head + pieces + DELTA_TAIL)
         return written
-
-    def _plain(self, events: list[ev.Event]) -> bytes:
-        """Return what `feed` writes for a whole answer of one text, as short ones are; else b""."""
-        message = plain_message(events)
-        if message is None:
-            return b""
-        asked = self._asked
-        ending: JsonObject = {
-            "type": "message_delta",
-            "delta": {
-                "stop_reason": STOPS.get(message.stop or "end", "end_turn"),
-                "stop_sequence": message.stop_sequence or None,
-            },
-            "usage": encode_usage(message.usage, asked.estimate),
-        }
-        try:
-            start = _START % (
-                _encode(_own_id(message.id)),
-                _encode(asked.request.model or message.model),
-                asked.estimate,
-            )
-            pieces = _joined(events[2:-3], _FIRST_BETWEEN)
-            return b"".join((start, _FIRST_OPENING, pieces, _FIRST_CLOSING, _encode(ending), _END))
-        except UnicodeEncodeError:  # a lone surrogate
-            return b""
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
         if not isinstance(event, ev.DELTAS):
+            self._in_text = False
             self._fold.feed(event)
         if isinstance(event, ev.TextStart | ev.TextEnd):
             return self._write(event)
@@ -156,7 +121,7 @@ class StreamEncoder:
             case ev.Started(id, model):
                 return [self._start(id, model)]
             case ev.Finished(reason):
-                return [self._end(reason, self._fold.message), _MESSAGE_STOP]
+                return [self._end(reason, self._fold.message), MESSAGE_STOP]
             case ev.Failed(problem):
                 # Open blocks stay open: a client would run half a call that was closed.
                 return [_event("error", {"error": encode_error(problem)})]
@@ -168,6 +133,20 @@ class StreamEncoder:
                 return [data for one in spelled(event, SHOWS) for data in self._write(one)]
             case _:
                 return self._write(event)
+
+    def _edge(self, events: list[ev.Event]) -> bytes:
+        """Return the bytes of a whole answer, a beginning or an end that is one text; else b""."""
+        if self._in_text:
+            return write_ending(events, self._asked)
+        if whole := write_whole(events, self._asked):
+            return whole
+        beginning = write_beginning(events, self._asked)
+        if beginning and isinstance(start := events[1], ev.TextStart):
+            self._fold.feed_all([events[0], start])
+            self._order.feed(start)
+            self._blocks.write(start)
+            self._in_text = True
+        return beginning
 
     def close(self) -> list[bytes]:
         return []
@@ -193,12 +172,6 @@ class StreamEncoder:
         return [data for one in ordered for data in self._blocks.write(one)]
 
 
-def _joined(deltas: list[ev.Event], between: bytes) -> bytes:
-    """Return the texts of deltas as JSON, joined by `between`; raise if one has a lone surrogate."""
-    # JSON has no unescaped LF in a string, so each LF is the end of a line.
-    return _encode_lines([*map(_text_of, deltas)])[:-1].replace(b"\n", between)
-
-
 class _BlockWriter(msgspec.Struct, eq=False, gc=False):
     """Writes one block after the other and numbers them."""
 
@@ -213,7 +186,7 @@ class _BlockWriter(msgspec.Struct, eq=False, gc=False):
     def write(self, event: BlockEvent) -> list[bytes]:
         match event:
             case ev.TextDelta(_, text):
-                return [self.text_head + dump_bytes(text) + _DELTA_TAIL]
+                return [self.text_head + dump_bytes(text) + DELTA_TAIL]
             case ev.CallDelta(_, json):
                 self._argued = True
                 return [_INPUT_DELTA % (self._index, dump_bytes(json))]
@@ -221,8 +194,8 @@ class _BlockWriter(msgspec.Struct, eq=False, gc=False):
                 opening = [] if self._opened else self._open(_THINKING)
                 return [*opening, _THINKING_DELTA % (self._index, dump_bytes(text))]
             case ev.TextStart():
-                self.text_head = _TEXT_HEAD % self._index
-                return self._opened_with(_TEXT_START % self._index)
+                self.text_head = TEXT_HEAD % self._index
+                return self._opened_with(TEXT_START % self._index)
             # Anthropic, streaming: `input` is {} in the start; deltas carry its JSON text.
             case ev.CallStart(_, id, name):
                 return self._open({"type": "tool_use", "id": id, "name": name, "input": {}})
@@ -256,7 +229,7 @@ class _BlockWriter(msgspec.Struct, eq=False, gc=False):
         return [start, PING]
 
     def _close(self) -> bytes:
-        stop = _STOP % self._index
+        stop = STOP % self._index
         self._index += 1
         self._opened = self._argued = False
         return stop
@@ -312,16 +285,11 @@ def encode_message(message: Message, asked: AnswerContext) -> bytes:
 
 def _envelope(id: str, model: str, asked: AnswerContext) -> JsonObject:
     return {
-        "id": _own_id(id),
+        "id": own_id(id),
         "type": "message",
         "role": "assistant",
         "model": asked.request.model or model,
     }
-
-
-def _own_id(id: str) -> str:
-    # Anthropic, Messages API: the id of a message begins with "msg_".
-    return id if id.startswith("msg_") else f"msg_{id}"
 
 
 def _ending(reason: StopReason, message: Message) -> JsonObject:

@@ -9,6 +9,7 @@ import msgspec
 from toolbridge.codecs.openai_chat import shapes
 from toolbridge.codecs.openai_chat.quirks import Quirks
 from toolbridge.codecs.openai_chat.shapes import ERROR_MARK, ORIGIN
+from toolbridge.core.citations import link
 from toolbridge.core.codec import Target
 from toolbridge.core.data_url import split_data_url
 from toolbridge.core.errors import MalformedRequest
@@ -120,6 +121,30 @@ def _decode_cache(part: shapes.ContentPart) -> Cache:
 
 
 # ── ours to theirs ───────────────────────────────────────────────────────────
+
+
+def decode_audio(pieces: list[shapes.AudioPiece]) -> Foreign:
+    """Return the audio of an answer, which arrived in pieces."""
+    raw: JsonObject = {
+        "id": next((piece.id for piece in pieces if piece.id), ""),
+        "data": "".join(piece.data or "" for piece in pieces),
+        "transcript": "".join(piece.transcript or "" for piece in pieces),
+        "expires_at": next((piece.expires_at for piece in pieces if piece.expires_at), 0),
+    }
+    return Foreign(shapes.ORIGIN, shapes.AUDIO, raw)
+
+
+def decode_annotation(annotation: wire.AnyObject, before: int, size: int) -> JsonObject:
+    """Return a `url_citation` as a link of ours; any other annotation unchanged."""
+    inner = annotation.get("url_citation")
+    if not isinstance(inner, dict) or not isinstance(inner.get("url"), str):
+        return annotation
+    start, end = inner.get("start_index"), inner.get("end_index")
+    if not isinstance(start, int) or not isinstance(end, int):
+        return link(str(inner["url"]), inner.get("title"))
+    span = (start - before, end - before)
+    known = 0 <= span[0] < span[1] <= size
+    return link(str(inner["url"]), inner.get("title"), span if known else None)
 
 
 @once_per_list

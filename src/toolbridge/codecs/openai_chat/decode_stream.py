@@ -11,26 +11,30 @@ from collections.abc import Iterator
 import msgspec
 
 from toolbridge.codecs.openai_chat import shapes, text_chunks
+from toolbridge.codecs.openai_chat.content import decode_annotation, decode_audio
 from toolbridge.codecs.openai_chat.decode_calls import CallDecoder
 from toolbridge.codecs.openai_chat.plain_answers import (
+    EVENT_END,
     LAST_EVENT,
+    PlainAnswer,
+    PlainChunk,
     plain_answer,
+    plain_beginning,
     plain_body,
     read_envelope,
     write_plain,
 )
-from toolbridge.codecs.openai_chat.rejections import decode_error
-from toolbridge.codecs.openai_chat.thinking import decode_seal
+from toolbridge.codecs.openai_chat.rejections import decode_error, is_error
+from toolbridge.codecs.openai_chat.thinking import decode_seal, decode_thought
 from toolbridge.codecs.openai_chat.usage import decode_counts, decode_usage
-from toolbridge.core.citations import link
 from toolbridge.core.data_url import split_data_url
 from toolbridge.core.draft import Draft
 from toolbridge.core.errors import BrokenWire, Truncated, UpstreamError
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.json import Json
 from toolbridge.core.logprobs import read_logprobs, read_token_logprobs
-from toolbridge.core.messages import MAX_ANSWERS, Foreign, Image, Problem, StopReason
+from toolbridge.core.messages import MAX_ANSWERS, Image, Problem, StopReason
 from toolbridge.wire.reply import ReplyReader, WholeBody
 from toolbridge.wire.shapes import AnyObject, decode_chunk
 from toolbridge.wire.sse import SseEvent
@@ -72,15 +76,28 @@ class StreamDecoder:
                     answer.in_text = False
             if data:
                 return answer.read_record(SseEvent(data))
-        elif piece.endswith(LAST_EVENT) and not self._reply.begun:
-            plain = plain_answer(piece)
-            if plain and (whole := write_plain(plain, answer.draft)):
-                return whole
+            ends = answer.in_text and self._reply.sse.between and piece.endswith(LAST_EVENT)
+            if ends and (rest := plain_answer(piece)):
+                return answer.end_text(rest)
+        elif not self._reply.begun and (begun := self._begin(piece)):
+            return begun
         try:
             records = self._reply.feed(piece)
         except BrokenWire as error:
             return answer.fail(error.problem)
         return answer.read_records(records) if records else []
+
+    def _begin(self, piece: bytes) -> list[Event]:
+        """Return the events of the first bytes if they are a whole answer or events of one text."""
+        answer = self._answer
+        if piece.endswith(LAST_EVENT):
+            plain = plain_answer(piece)
+            return write_plain(plain, answer.draft) if plain else []
+        found = plain_beginning(piece) if piece.endswith(EVENT_END) else None
+        if found is None:
+            return []
+        self._reply.skip_events()
+        return answer.begin_text(*found)
 
     def close(self) -> list[Event]:
         answer = self._answer
@@ -118,6 +135,23 @@ class _Answer(msgspec.Struct, eq=False):
     def fail(self, problem: Problem) -> list[Event]:
         return self.draft.fail(problem)
 
+    def begin_text(self, first: PlainChunk, pieces: list[str]) -> list[Event]:
+        """Return the events of the first chunks, which have text or nothing."""
+        envelope = read_envelope(first)
+        events = self.draft.start(id=first.id or "", model=first.model or "", envelope=envelope)
+        if pieces:
+            self._streamed.add("text")
+            self.in_text = True
+            events += self.draft.text_pieces(pieces)
+        return events
+
+    def end_text(self, rest: PlainAnswer) -> list[Event]:
+        """Return the events of the last chunks: text, the finish reason and the counts."""
+        events = self.draft.text_pieces(rest.pieces) if rest.pieces else []
+        events += self.draft.usage(rest.usage)
+        self._broken = ""
+        return events + self._finish(shapes.STOPS.get(rest.finish_reason, "end"))
+
     def read_records(self, records: list[SseEvent | WholeBody]) -> list[Event]:
         """Read the events of a stream that arrived together, or a whole body."""
         events: list[Event] = []
@@ -144,7 +178,7 @@ class _Answer(msgspec.Struct, eq=False):
                 chunk = decode_chunk(record.data, _chunks)
             except BrokenWire as error:
                 return self.fail(error.problem)
-        if record.event == "error" or _is_error(chunk):
+        if record.event == "error" or is_error(chunk):
             return self.fail(decode_error(0, record.data))
         return self.read(chunk)
 
@@ -155,7 +189,7 @@ class _Answer(msgspec.Struct, eq=False):
             chunk = decode_chunk(body, _chunks)
         except BrokenWire as error:
             return self.fail(error.problem)
-        if _is_error(chunk) or not chunk.choices:
+        if is_error(chunk) or not chunk.choices:
             return self.fail(decode_error(0, body))
         for choice in chunk.choices:
             # A complete answer without the field: mudler/LocalAI#788, maximhq/bifrost#1489. With
@@ -284,7 +318,7 @@ class _Answer(msgspec.Struct, eq=False):
         texts = self.draft.texts
         before = sum(map(len, texts[:-1]))
         size = len(texts[-1]) if texts else 0
-        found = (_read_annotation(annotation, before, size) for annotation in annotations)
+        found = (decode_annotation(annotation, before, size) for annotation in annotations)
         return [event for citation in found for event in self.draft.cite(citation)]
 
     def _text(self, text: str) -> list[Event]:
@@ -307,13 +341,7 @@ class _Answer(msgspec.Struct, eq=False):
     def _end_audio(self) -> list[Event]:
         if not self._audio:
             return []
-        raw: JsonObject = {
-            "id": next((piece.id for piece in self._audio if piece.id), ""),
-            "data": "".join(piece.data or "" for piece in self._audio),
-            "transcript": "".join(piece.transcript or "" for piece in self._audio),
-            "expires_at": next((p.expires_at for p in self._audio if p.expires_at), 0),
-        }
-        return self.draft.add(Foreign(shapes.ORIGIN, shapes.AUDIO, raw))
+        return self.draft.add(decode_audio(self._audio))
 
     def _parts(self, content: list[AnyObject]) -> list[Event]:
         events: list[Event] = []
@@ -333,21 +361,10 @@ class _Answer(msgspec.Struct, eq=False):
         return self._calls.settle() + self.draft.think(text, field=field)
 
     def _think(self, delta: shapes.Delta) -> list[Event]:
-        """Read a thought from the first of its fields that is present.
-
-        DeepSeek, Qwen, Kimi, GLM: `reasoning_content`. OpenRouter, Groq, vLLM, Ollama: `reasoning`.
-        Some servers send the same text in two fields.
-        """
         names = (delta.reasoning_content, delta.reasoning, delta.thinking)
         if not any(names) and not delta.reasoning_details:
             return []
-        named = (
-            ("", delta.reasoning_content),
-            ("reasoning", delta.reasoning),
-            ("thinking", delta.thinking),
-        )
-        found = ((field, text) for field, text in named if isinstance(text, str) and text)
-        field, plain = next(found, ("", ""))
+        field, plain = decode_thought(delta)
         events = self._thought(plain, field)
         for detail in delta.reasoning_details or ():
             if not plain:
@@ -364,29 +381,6 @@ class _Answer(msgspec.Struct, eq=False):
         media_type, data = split_data_url(url)
         image = Image(data=data, media_type=media_type, url="" if data else url)
         return self._calls.settle() + self.draft.add(image)
-
-
-def _read_annotation(annotation: AnyObject, before: int, size: int) -> JsonObject:
-    """Return a `url_citation` as a link of ours; any other annotation unchanged."""
-    inner = annotation.get("url_citation")
-    if not isinstance(inner, dict) or not isinstance(inner.get("url"), str):
-        return annotation
-    start, end = inner.get("start_index"), inner.get("end_index")
-    if not isinstance(start, int) or not isinstance(end, int):
-        return link(str(inner["url"]), inner.get("title"))
-    span = (start - before, end - before)
-    known = 0 <= span[0] < span[1] <= size
-    return link(str(inner["url"]), inner.get("title"), span if known else None)
-
-
-def _is_error(chunk: shapes.Chunk) -> bool:
-    # OpenAI's SDKs treat every event with a truthy `error` as an error.
-    if chunk.error or (chunk.x_groq and chunk.x_groq.error):
-        return True
-    for choice in chunk.choices or ():  # noqa: SIM110  a generator costs two calls per delta
-        if choice.error:
-            return True
-    return False
 
 
 def _texts(value: Json) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Answers that arrive whole and are one text: streams, as those of short answers do, and bodies.
+"""Answers that are one text: whole streams, as short ones arrive, their beginnings and ends, and bodies.
 
 They are read in one pass, in place of a call for each chunk. The shapes list the fields of `Chunk`,
 and accept nothing that such an answer does not have; any other stream is read chunk by chunk.
@@ -124,43 +124,64 @@ _decoder = msgspec.json.Decoder(PlainChunk)
 _bodies = msgspec.json.Decoder(PlainBody)
 _choices = attrgetter("choices")
 _content = attrgetter("delta.content")
+_reason = attrgetter("finish_reason")
 _usage = attrgetter("usage")
 
 
 LAST_EVENT = b"}\n\ndata: [DONE]\n\n"
+EVENT_END = b"}\n\n"
 _BETWEEN = b"}\n\ndata: {"
 """Between two objects, and never inside one: strings have no unescaped LF."""
-_FIRST, _REMOVED, _DONE = len(b"data: "), len(_BETWEEN) - 2, 1 - len(LAST_EVENT)
+_FIRST, _REMOVED = b"data: ", len(_BETWEEN) - 2
+_DONE = len(LAST_EVENT) - len(EVENT_END)
 
 
 def plain_answer(stream: bytes) -> PlainAnswer | None:
-    """Return the answer in a whole stream that ends with `LAST_EVENT`; None for any other."""
-    objects = stream[_FIRST:_DONE]
-    joined = objects.replace(_BETWEEN, b"}{")
-    if (
-        stream[:_FIRST] != b"data: "
-        or b"\n" in joined
-        or b"\r" in joined  # WHATWG HTML, section 9.2.6: it ends a line as well
-        or len(stream) > MAX_EVENT
-    ):
+    """Return the answer in a whole stream that ends with `LAST_EVENT`, or in the end of one; else None."""
+    chunks = _chunks(stream[:-_DONE])
+    if not chunks:
         return None
-    try:
-        chunks = _decoder.decode_lines(joined)
-    except UNDECODABLE:
-        return None
-    if (len(chunks) - 1) * _REMOVED != len(objects) - len(joined):
-        return None  # two objects in one event
     # OpenAI chat, streaming: usage arrives after `finish_reason`, in a chunk with empty `choices`.
     choices = [choice for chunk in chunks for choice in chunk.choices]
     counts = chunks[-1].usage
     without = 0 if chunks[-1].choices else 1
     if not counts or len(choices) != len(chunks) - without or not all(map(_choices, chunks[:-1])):
         return None
-    reason = choices[-1].finish_reason
+    reason = choices[-1].finish_reason if choices else None
     if not reason or reason in shapes.BROKEN_STOPS or any(map(_usage, chunks[:-1])):
         return None
     pieces = [*filter(None, map(_content, choices))]
     return PlainAnswer(chunks[0], pieces, reason, decode_usage(counts))
+
+
+def plain_beginning(stream: bytes) -> tuple[PlainChunk, list[str]] | None:
+    """Return the first chunk and the texts of whole events at the beginning of a stream; else None."""
+    chunks = _chunks(stream)
+    if not chunks or any(map(_usage, chunks)) or not all(map(_choices, chunks)):
+        return None
+    choices = [choice for chunk in chunks for choice in chunk.choices]
+    if len(choices) != len(chunks) or any(map(_reason, choices)):
+        return None
+    return chunks[0], [*filter(None, map(_content, choices))]
+
+
+def _chunks(events: bytes) -> list[PlainChunk]:
+    """Return the chunks of events that end with `EVENT_END`; none if one has more than text."""
+    objects = events[len(_FIRST) : -2]
+    joined = objects.replace(_BETWEEN, b"}{")
+    if (
+        events[: len(_FIRST)] != _FIRST
+        or b"\n" in joined
+        or b"\r" in joined  # WHATWG HTML, section 9.2.6: it ends a line as well
+        or len(events) > MAX_EVENT
+    ):
+        return []
+    try:
+        chunks = _decoder.decode_lines(joined)
+    except UNDECODABLE:
+        return []
+    # else two objects in one event
+    return chunks if (len(chunks) - 1) * _REMOVED == len(objects) - len(joined) else []
 
 
 def plain_body(data: bytes) -> PlainAnswer | None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from toolbridge.codecs.openai_chat.shapes import Chunk
 from toolbridge.core.codec import Rejection
 from toolbridge.core.errors import status_of
 from toolbridge.core.json import Json, JsonObject, dump_bytes, loads, maybe_object
@@ -66,6 +67,17 @@ def decode_rejection(status: int, headers: Mapping[str, str], body: bytes) -> Pr
     """Return the problem that a status and an error body describe."""
     problem = decode_error(status, body)
     return replace(problem, status=status, retry_after=read_retry_after(headers))
+
+
+def is_error(chunk: Chunk) -> bool:
+    """Return whether a chunk of a stream is an error."""
+    # OpenAI's SDKs treat every event with a truthy `error` as an error.
+    if chunk.error or (chunk.x_groq and chunk.x_groq.error):
+        return True
+    for choice in chunk.choices or ():  # noqa: SIM110  a generator costs two calls per delta
+        if choice.error:
+            return True
+    return False
 
 
 def decode_error(status: int, body: bytes) -> Problem:

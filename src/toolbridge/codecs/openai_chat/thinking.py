@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from toolbridge.codecs.openai_chat.quirks import Quirks
-from toolbridge.codecs.openai_chat.shapes import ORIGIN, Detail
+from toolbridge.codecs.openai_chat.shapes import ORIGIN, Delta, Detail
 from toolbridge.core.codec import Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Effort, Loss, Opaque, Think, Thinking
@@ -193,6 +193,21 @@ class _ThinkingEncoder:
 
 
 # ── sealed thoughts ──────────────────────────────────────────────────────────
+
+
+def decode_thought(delta: Delta) -> tuple[str, str]:
+    """Return the field and the text of a thought: the first of its fields that is present.
+
+    DeepSeek, Qwen, Kimi, GLM: `reasoning_content`. OpenRouter, Groq, vLLM, Ollama: `reasoning`.
+    Some servers send the same text in two fields.
+    """
+    named = (
+        ("", delta.reasoning_content),
+        ("reasoning", delta.reasoning),
+        ("thinking", delta.thinking),
+    )
+    found = ((field, text) for field, text in named if isinstance(text, str) and text)
+    return next(found, ("", ""))
 
 
 def decode_seal(detail: Detail) -> Opaque | None:
