@@ -65,7 +65,9 @@ async def test_every_route_that_is_described_is_served():
 
 @pytest.mark.req("PX-51")
 def test_every_event_of_a_stream_is_described():
-    encoder = (ROOT / "src/toolbridge/codecs/anthropic/encode_stream.py").read_text("utf-8")
+    folder = ROOT / "src/toolbridge/codecs/anthropic"
+    files = (folder / "encode_stream.py", folder / "plain_answers.py")
+    encoder = "".join(file.read_text("utf-8") for file in files)
     types = set(re.findall(r'(?:_event\("|b"event: |b\'event: )(\w+)', encoder))
     assert {"message_start", "message_delta", "content_block_stop", "error"} <= types
     described = page("docs/explain/streaming.md")
