@@ -398,7 +398,7 @@ BREAKS = [
     Break(
         "PX-46",
         "codecs/anthropic/encode_stream.py",
-        "return [self._end(reason, self._fold.message), _MESSAGE_STOP]",
+        "return [self._end(reason, self._fold.message), MESSAGE_STOP]",
         "return [self._end(reason, self._fold.message)]",
         ("tests/codecs/anthropic/test_encode_stream.py::test_a_stream_has_its_order",),
     ),
@@ -562,7 +562,7 @@ BREAKS = [
     ),
     Break(
         "CB-04",
-        "codecs/anthropic/encode_stream.py",
+        "codecs/anthropic/plain_answers.py",
         'id if id.startswith("msg_") else f"msg_{id}"',
         "id",
         (
