@@ -12,6 +12,7 @@ from tests.peers import gateway
 from tests.streams import call, chunk, frame, read, reply, streaming, thing
 
 from toolbridge.config import Config
+from toolbridge.core import draft
 
 pytestmark = pytest.mark.browser
 
@@ -221,7 +222,9 @@ async def _more_than(page, count: int) -> bool:
 
 
 @pytest.mark.req("TF-33", "TF-34", "TF-53")
-async def test_a_pause_holds_up_the_model_itself(browse, home):
+async def test_a_pause_holds_up_the_model_itself(browse, home, monkeypatch):
+    # The system alone takes up to 32 MB for each of the two connections (net.ipv4.tcp_rmem).
+    monkeypatch.setattr(draft, "MOST_WRITTEN", 1 << 30)
     model = Endless("word " * 20_000, wait=0.1)
     async with streaming(model, home) as (url, _, _), browse(url) as watched:
         page = watched.page
