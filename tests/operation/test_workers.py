@@ -9,7 +9,8 @@ import ssl
 import subprocess
 import sys
 import time
-from contextlib import asynccontextmanager
+from collections import Counter
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import aiohttp
@@ -30,6 +31,7 @@ from tests.operating import (
     until,
 )
 from tests.processes import gateway_process
+from yarl import URL
 
 pytestmark = pytest.mark.operation
 
@@ -59,6 +61,37 @@ async def test_several_processes_answer_with_one_banner_and_unique_ids(tmp_path)
             assert len(ids) == 200
             assert await asyncio.gather(*(ask(process.url) for _ in range(12))) == ["m end"] * 12
         assert (tmp_path / "stdout.log").read_text().count("Stop with Ctrl-C") == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="sockets are counted in /proc")
+async def test_connections_are_spread_over_all_workers(tmp_path):
+    """Without that, the worker that wakes first got 35 to 38 of 40 connections."""
+    async with models("m") as [(_, server)]:
+        async with workers(tmp_path, config_for(server), 2) as process:
+            before = sockets_of(process)
+            port = URL(process.url).port
+            held = []
+            for _ in range(24):  # agents that begin one after the other
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+                held.append(writer)
+                await asyncio.sleep(0.01)
+            spread = sockets_of(process) - before
+            for writer in held:
+                writer.close()
+            assert spread.total() == 24
+            assert min(spread[pid] for pid in children(process.pid)) >= 8
+
+
+def sockets_of(process) -> Counter[int]:
+    """Return the number of open sockets of each worker."""
+    found: Counter[int] = Counter()
+    for pid in children(process.pid):
+        for file in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                found[pid] += file.readlink().name.startswith("socket:")
+    return found
 
 
 async def test_metrics_are_the_sum_of_all_workers_also_of_one_that_died(tmp_path):

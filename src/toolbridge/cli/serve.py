@@ -233,7 +233,7 @@ def _why_not(config: Config, error: OSError, names: str) -> str:
 async def _serve(config: Config, listening: Listeners, process: ServerProcess) -> None:
     from toolbridge.server.app import App
     from toolbridge.server.reload import restart_fault
-    from toolbridge.server.running import GatewayServer, ServerHooks
+    from toolbridge.server.running import GatewayServer, ServerHooks, WorkerPart
 
     announced = state.Announcement(address(listening.http), process.announce, config)
     if config.log != "off":
@@ -264,15 +264,17 @@ async def _serve(config: Config, listening: Listeners, process: ServerProcess) -
             announced.hand_over()
         return fault
 
-    app, inherited = App(config, process.env), process.inherited
-    if inherited is not None and inherited.metrics:
-        app.metrics.share(Path(inherited.metrics))
-        worker_notices.share(Path(inherited.metrics))
+    app, inherited, worker = App(config, process.env), process.inherited, None
+    if inherited is not None and inherited.worker:
+        from toolbridge.server.worker_loads import open_load
+
+        shared = Path(inherited.metrics)
+        app.metrics.share(shared)
+        worker_notices.share(shared)
+        load = open_load(shared, inherited.worker)
+        worker = WorkerPart(inherited.worker, inherited.parent, load)
     hooks = ServerHooks(on_start, announced.count_reload, replace)
-    worker, parent = (inherited.worker, inherited.parent) if inherited else (0, 0)
-    server = GatewayServer(
-        app, listening, hooks, file=process.file, worker=worker, supervisor=parent
-    )
+    server = GatewayServer(app, listening, hooks, file=process.file, worker=worker)
     with contextlib.suppress(asyncio.CancelledError):
         await server.serve()
     announced.remove()

@@ -25,6 +25,7 @@ from toolbridge.routing import nodes
 from toolbridge.server import signals
 from toolbridge.server.listeners import Listeners
 from toolbridge.server.reload import ConfigFile, keep_settled, restart_fault
+from toolbridge.server.worker_loads import create_loads
 from toolbridge.server.worker_metrics import settle_ended
 from toolbridge.store.notices import notice
 
@@ -110,6 +111,7 @@ class Supervisor:
         self._due: dict[int, float] = {}
         self._asked: set[str] = set()
         self._metrics = Path(tempfile.mkdtemp(prefix="toolbridge-metrics-"))
+        self._loads = create_loads(self._metrics, config.workers)
         self._seen = self._last = file.stamp(self._certificates())
         self._watched = 0.0
         self._unchanged: list[str] = []
@@ -169,6 +171,8 @@ class Supervisor:
                 continue
             if number not in self._due:
                 settle_ended(self._metrics, child.process.pid)
+                if self._loads is not None:
+                    self._loads.forget(number)
                 self._due[number] = now + self._pause(number, child)
             if now >= self._due[number]:
                 del self._due[number]

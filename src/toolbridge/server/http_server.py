@@ -5,6 +5,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,6 +13,10 @@ from toolbridge.config import HttpConfig
 from toolbridge.server.dispatch import Dispatcher
 from toolbridge.server.http_protocol import SPARE, HttpConnection, ServerState
 from toolbridge.upstream.turn_writes import TurnWrites
+
+if TYPE_CHECKING:
+    from toolbridge.server.fair_acceptor import FairAcceptor
+    from toolbridge.server.worker_loads import WorkerLoad
 
 _BACKLOG = 2048
 """Connections that wait to be accepted."""
@@ -26,19 +31,24 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 class HttpServer:
     """Serves the connections of its sockets with the `App` of a dispatcher."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher, load: "WorkerLoad | None" = None) -> None:
+        """`load` compares this process with others that accept from the same sockets."""
         self._dispatcher = dispatcher
+        self._load = load
         self._http = dispatcher.app.config.http
         self._limits = fitting(self._http)
         self._writes = TurnWrites()
         self._servers: list[asyncio.Server] = []
+        self._acceptors: list[FairAcceptor] = []
         self._state = ServerState()
+        self._retires = False
         self._clock: asyncio.TimerHandle | None = None
 
     @property
     def is_idle(self) -> bool:
         """Whether there are no connections and no requests."""
-        return not (self._state.connections or self._state.tasks)
+        opening = any(acceptor.is_opening for acceptor in self._acceptors)
+        return not (self._state.connections or self._state.tasks or opening)
 
     async def start(self, listener: socket.socket) -> None:
         """Start the `App` and accept connections; raise `SystemExit` if it cannot start."""
@@ -50,6 +60,15 @@ class HttpServer:
         """Accept connections of one more socket, with TLS if there is a context."""
         # A client that does not finish its handshake has as long as for a head.
         handshake = None if context is None else self._http.head_timeout
+        if self._load is not None:
+            from toolbridge.server.fair_acceptor import FairAcceptor
+
+            listener.listen(_BACKLOG)
+            acceptor = FairAcceptor(
+                listener, self._connection, self._may_accept, context=context, handshake=handshake
+            )
+            self._acceptors.append(acceptor)
+            return
         server = await asyncio.get_running_loop().create_server(
             self._connection, sock=listener, ssl=context, ssl_handshake_timeout=handshake,
             backlog=_BACKLOG,
@@ -60,9 +79,12 @@ class HttpServer:
         """Close the listening sockets; connections go on."""
         for server in self._servers:
             server.close()
+        for acceptor in self._acceptors:
+            acceptor.close()
 
     def retire(self) -> None:
-        """Let every connection end after its next response."""
+        """Let every connection end after its next response, also one that is just being accepted."""
+        self._retires = True
         for connection in list(self._state.connections):
             if isinstance(connection, HttpConnection):  # not a WebSocket
                 connection.retire()
@@ -70,6 +92,8 @@ class HttpServer:
     async def stop(self, grace: float, is_forced: Callable[[], bool] = lambda: False) -> None:
         """End: running requests have `grace` seconds, or less if `is_forced` becomes true."""
         self.stop_accepting()
+        for acceptor in self._acceptors:
+            await acceptor.wait_opened()
         for connection in list(self._state.connections):
             connection.shutdown()
         try:
@@ -95,7 +119,14 @@ class HttpServer:
         """Return the protocol of a new connection, with the limits that are set at this time."""
         if (http := self._dispatcher.app.config.http) is not self._http:
             self._http, self._limits = http, fitting(http)
-        return HttpConnection(self._dispatcher, self._limits, self._writes, self._state)
+        made = HttpConnection(self._dispatcher, self._limits, self._writes, self._state)
+        if self._retires:
+            made.retire()
+        return made
+
+    def _may_accept(self, opening: int) -> bool:
+        connections = len(self._state.connections) + opening
+        return self._load is None or self._load.may_accept(connections)
 
     def _set_date(self) -> None:
         self._state.set_date(_date(time.time()))

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from toolbridge.config import Config
 from toolbridge.server import signals
@@ -21,6 +22,9 @@ from toolbridge.server.listeners import Listeners
 from toolbridge.server.reload import ConfigFile, Reloader
 from toolbridge.server.tls import TlsContext
 from toolbridge.store.notices import notice
+
+if TYPE_CHECKING:
+    from toolbridge.server.worker_loads import WorkerLoad
 
 _TICK = 0.1
 """Seconds between two checks of the flags that signals set."""
@@ -43,6 +47,17 @@ class ServerHooks:
     """
 
 
+@dataclass(frozen=True)
+class WorkerPart:
+    """What one process of `serve --workers N` knows of the others."""
+
+    number: int
+    """From 1."""
+    supervisor: int
+    """The process that has started it, and watches the configuration file for all."""
+    load: "WorkerLoad | None"
+
+
 class GatewayServer:
     """Serves one `App` until a signal ends it."""
 
@@ -53,19 +68,18 @@ class GatewayServer:
         hooks: ServerHooks,
         *,
         file: ConfigFile | None = None,
-        worker: int = 0,
-        supervisor: int = 0,
+        worker: WorkerPart | None = None,
     ) -> None:
-        """`worker` is the number of a process of `supervisor`, which watches the file for all."""
         self._dispatcher = Dispatcher(app)
-        self._server = HttpServer(self._dispatcher)
+        self._server = HttpServer(self._dispatcher, worker.load if worker else None)
         self._listeners = listeners
         self._tls = TlsContext(app.config.tls) if listeners.tls else None
         self._reloader = (
-            Reloader(self._dispatcher, file, self._apply, reports=worker < 2) if file else None
+            Reloader(self._dispatcher, file, self._apply, reports=not worker or worker.number == 1)
+            if file
+            else None
         )
         self._worker = worker
-        self._supervisor = supervisor
         self._hooks = hooks
         self._wants_reload = self._wants_replacement = False
         self._busy: asyncio.Task[None] | None = None
@@ -114,8 +128,8 @@ class GatewayServer:
     def _tick(self, counter: int) -> None:
         if self._worker and counter % _TICKS == 0:
             self._dispatcher.app.metrics.flush()
-            if os.getppid() != self._supervisor:
-                notice(f"worker {self._worker} stops: its supervisor has ended")
+            if os.getppid() != self._worker.supervisor:
+                notice(f"worker {self._worker.number} stops: its supervisor has ended")
                 self._ends = True
         if self._busy is None or self._busy.done():
             if self._wants_replacement:
