@@ -201,7 +201,7 @@ async def test_what_was_accepted_before_the_end_is_opened(tmp_path):
     async with sharing(tmp_path, 1) as ([worker], connect):
         task = asyncio.create_task(connect())
         async with asyncio.timeout(20):
-            while not worker.acceptor.is_opening:
+            while not worker.acceptor.is_opening:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         worker.acceptor.close()
         worker.acceptor.close()
