@@ -204,3 +204,36 @@ async def write_wide(log: EventLog) -> None:
     for _ in range(299):
         await log.put(RunTextDelta("x" * 90 + "\n"))
     await log.put(RunDone())
+
+
+@pytest.mark.parametrize("count", [AHEAD + 65, 1000, 5000])
+@pytest.mark.parametrize("pause", [False, True])
+async def test_events_that_come_at_once_are_read_whether_they_are_stored_or_not(
+    store, count, pause
+):
+    """A delivery of a provider may have more events than memory holds of read ones."""
+    log = EventLog(run_place(store, "s", "r"))
+    reading = asyncio.create_task(read(log))
+    for n in range(1, count):
+        log.add(RunTextDelta(str(n)))
+        if pause and n % 300 == 0:
+            await log.settle()
+            await asyncio.sleep(0.005)
+    await log.put(RunDone()) if pause else log.add(RunDone())
+    late = await read(log)
+    for records in (await reading, late):
+        assert [record.n for record in records] == list(range(1, count + 1))
+    await log.flush()
+    assert [record.n for record in await read(log)] == list(range(1, count + 1))
+    assert len(log._recent) <= AHEAD + 64, "what is stored leaves the memory"
+
+
+async def test_a_slow_reader_of_a_log_that_is_too_long_does_not_fill_the_memory(store):
+    log = EventLog(run_place(store, "s", "r", 10_000))
+    with log.follow() as slow:
+        batches = slow.batches()
+        await asyncio.gather(write_wide(log), anext(batches), read(log))
+        await log.flush()
+        assert len(log._recent) <= AHEAD + 64
+        with pytest.raises(Truncated):
+            _ = [batch async for batch in batches]

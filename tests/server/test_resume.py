@@ -7,9 +7,10 @@ import sqlite3
 from contextlib import closing, suppress
 
 import pytest
-from tests.peers import gateway
+from tests.peers import Heard, Line, gateway, model_server
 from tests.raw_http import connect, read_all
-from tests.resuming import APIS, Asker, paced
+from tests.resuming import APIS, USAGE, Asker, config, paced
+from tests.streams import chunk
 from tests.waiting import until
 
 from toolbridge.conformance import clients
@@ -505,3 +506,53 @@ async def test_what_a_client_sees_first_is_stored_before(asked, tmp_path):
             await model.allow()
             assert (await asker.reply()).ended == "clean"
             await model.allow(0)
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("count", [150, 300, 3000])
+@pytest.mark.parametrize("together", [True, False])
+async def test_a_provider_that_is_faster_than_the_client_loses_nothing(api, count, together):
+    """One delivery may have thousands of events, more than memory holds of those that are read."""
+    words = [f"w{n} " for n in range(count)]
+    chunks = [chunk({"content": word}) for word in words]
+    last = chunk({}, "stop") + f"data: {json.dumps({'choices': [], 'usage': USAGE})}\n\n"
+
+    async def answer(_: Heard, line: Line) -> None:
+        await line.head(kind="text/event-stream")
+        for piece in ["".join(chunks)] if together else chunks:
+            await line.send(piece)
+        await line.send(last + "data: [DONE]\n\n")
+        await line.end()
+
+    async with model_server(answer) as server, gateway(config(server.url)) as (url, _):
+        for headers in (KEY, KEY, {"x_toolbridge_resume": "30"}):
+            found = await Asker(url, api, stream=True, **headers).reply()
+            assert (found.status, found.ended) == (200, "clean")
+            seen = clients.load(api).read_stream(ID.sub(b"", found.body))
+            assert seen.text == "".join(words)
+            id = found.headers["x-toolbridge-answer"]
+            again = await Asker(url, api, stream=True, last_event_id=f"{id}:0").reply()
+            assert ID.sub(b"", again.body) == ID.sub(b"", found.body)
+
+
+async def test_a_reader_that_is_too_slow_for_an_answer_that_is_too_large_gets_an_error():
+    async with paced(resume_bytes=2000) as (url, model):
+        model.words = [f"{n} " + "x" * 50_000 + "\n" for n in range(400)]  # 20 MB
+        await model.allow(1)
+        fast = Asker(url, "anthropic", stream=True, **KEY)
+        await until(lambda: fast.so_far)
+        slow = Asker(url, "anthropic", stream=True, **KEY)
+        body = slow.body
+        await slow.leave()
+        reader, writer = await connect(url)
+        head = "".join(f"{name}: {value}\r\n" for name, value in slow.headers.items())
+        head += f"host: localhost\r\ncontent-length: {len(body)}\r\nconnection: close\r\n"
+        writer.write(f"POST {slow.path} HTTP/1.1\r\n{head}\r\n".encode() + body)
+        await reader.readuntil(b"answer 1")
+        await model.allow()
+        assert (await fast.reply()).ended == "clean"
+        found = await read_all(reader)
+        assert b"event: error" in found
+        assert b"are no longer kept" in found
+        assert not found.endswith(b"0\r\n\r\n"), "no clean end"
+        writer.close()

@@ -131,9 +131,17 @@ class AnswerSender:
         """The last event that is known."""
 
     async def send(self) -> None:
-        async with aclosing(self._followed.batches) as batches:
-            async for batch in batches:
-                await self._take(batch)
+        lost: Problem | None = None
+        try:
+            async with aclosing(self._followed.batches) as batches:
+                async for batch in batches:
+                    await self._take(batch)
+        except (
+            Truncated
+        ) as error:  # the client reads more slowly than others, and the rest is not kept
+            if self._head is None or self._head.whole:
+                raise
+            lost = error.problem
         head, end = self._head, self._end
         if head is None:
             raise AnswerLost("the answer ended before it began; send the request again")
@@ -144,8 +152,8 @@ class AnswerSender:
             await self._exchange.reply(head.status, self._body, self._headers(head))
             return
         await self._start(head)
-        if end is None or end.cut:
-            problem = Truncated(_GONE if end is None else _CUT).problem
+        if lost is not None or end is None or end.cut:
+            problem = lost or Truncated(_GONE if end is None else _CUT).problem
             await self._exchange.write(self._failure(head, problem))
         elif end.finished:
             await self._exchange.finish()

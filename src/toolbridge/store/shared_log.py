@@ -70,7 +70,11 @@ class SharedLog(Generic[T]):
         self._place = place
         self._form = form
         self._ahead = ahead
-        self._recent: deque[tuple[int, T]] = deque(maxlen=ahead + _RECENT)
+        self._waits = True
+        """Whether the writer waits for readers."""
+        self._recent: deque[tuple[int, T]] = deque()
+        self._stored = 0
+        """The number of the last item that can be read from the store."""
         self._queue: list[tuple[int, bytes, T]] = []
         self._queued = 0
         """The bytes of the queue."""
@@ -90,8 +94,8 @@ class SharedLog(Generic[T]):
 
     @property
     def is_full(self) -> bool:
-        """Whether `ahead` items are unread."""
-        return self.last - self._front >= self._ahead
+        """Whether `ahead` items are unread, and the writer waits for readers."""
+        return self._waits and self.last - self._front >= self._ahead
 
     @property
     def is_cut(self) -> bool:
@@ -127,9 +131,22 @@ class SharedLog(Generic[T]):
     def _show(self, item: T, *, last: bool) -> int:
         self.last += 1
         self._recent.append((self.last, item))
+        self._forget()
         self.ended = last
         self._grown.fire()
         return self.last
+
+    def _forget(self) -> None:
+        """Drop the oldest items from memory; one delivery of a provider may have hundreds of new ones."""
+        recent = self._recent
+        while len(recent) > self._ahead + _RECENT and self._may_forget(recent[0][0]):
+            recent.popleft()
+
+    def _may_forget(self, n: int) -> bool:
+        """Return whether readers find item `n` in the store, or have had their time for it."""
+        if self._kept_until is not None and n > self._kept_until:
+            return n <= self._front or not self._waits
+        return n <= self._stored
 
     def _keep(self, n: int, item: T) -> None:
         if self._kept_until is not None:
@@ -187,6 +204,8 @@ class SharedLog(Generic[T]):
                     seconds=place.seconds,
                     redacted=partial(self._form.redact, items),
                 )
+                self._stored = batch[-1][0]
+                self._forget()
                 if self.holds_back:
                     self.holds_back = False
                     self._grown.fire()
@@ -206,7 +225,7 @@ class SharedLog(Generic[T]):
 
     def unbind(self) -> None:
         """Stop waiting for readers: few items remain, or they do not read."""
-        self._ahead = 1 << 62
+        self._waits = False
         self._drained.fire()
 
     def follow(self, after: int = 0) -> "LogReader[T]":
