@@ -87,7 +87,8 @@ async def listening(provider, tls=None, host="127.0.0.1"):
         scheme = "https" if tls else "http"
         yield f"{scheme}://localhost:{server.sockets[0].getsockname()[1]}/v1/x?a=%2F b"
     finally:
-        provider.release.set()
+        if isinstance(provider, Provider):
+            provider.release.set()
         server.close()
         if serving:
             await asyncio.wait(serving, timeout=30)
@@ -432,6 +433,41 @@ async def test_what_the_provider_has_not_read_of_a_request_is_not_sent_after_its
             while piece := await asyncio.to_thread(connection.recv, 65536):
                 size += len(piece)
     assert size < len(body)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+async def test_a_connection_whose_request_was_not_read_is_not_used_again(
+    tls, tmp_path, monkeypatch
+):
+    """A server may answer before it has read the body, and close later."""
+    context = None
+    if tls:
+        authority = Authority(tmp_path)
+        cert, key, _ = authority.issue()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(cert, key)
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    heads, reset = [], asyncio.Event()
+
+    async def answer_early(reader, writer) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        if len(heads) == 2:
+            writer.write(sized(b"ok"))
+        else:
+            writer.write(sized(b"too large", status="413 No"))
+            with suppress(ConnectionError):
+                while await reader.read(65536):  # noqa: ASYNC110  slower than it arrives
+                    await asyncio.sleep(0.05)
+            reset.set()
+        writer.close()
+
+    async with listening(answer_early, context) as url, Upstream() as upstream:
+        first = await ask(upstream, url, body=b"x" * 20_000_000)
+        assert first[:2] == (413, b"too large")
+        second = await asyncio.wait_for(ask(upstream, url, body=b"{}"), 20)
+        assert second[:2] == (200, b"ok")
+        await asyncio.wait_for(reset.wait(), 20)
+    assert len(heads) == 2
 
 
 async def test_an_answer_that_nobody_holds_closes_its_connection():

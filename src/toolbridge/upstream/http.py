@@ -6,9 +6,11 @@ when the caller reads, so a slow client slows its provider down. Connections are
 `http_pool`; a request through a proxy goes through `http_proxy`.
 """
 
+import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from toolbridge.upstream.http_proxy import Proxy, ProxySession
 
 MAX_WHOLE = 64 * 1024 * 1024
+ERROR_WAIT = 5.0
+"""Seconds for the body of an error."""
 SUSPICION = 5.0
 """Seconds for which idle connections are not reused after one of them was found closed."""
 
@@ -197,10 +201,15 @@ class Incoming:
         return b"".join(pieces)
 
     async def read_some(self, limit: int) -> bytes:
-        """Return the first `limit` bytes of the body."""
+        """Return the first `limit` bytes of the body of an error, or what arrives of them.
+
+        The status is known: it counts also if the body is cut off, broken or does not come.
+        """
         found = b""
-        while len(found) < limit and (piece := await self.read()):
-            found += piece
+        with suppress(TimeoutError, ToolbridgeError):
+            async with asyncio.timeout(ERROR_WAIT):
+                while len(found) < limit and (piece := await self.read()):
+                    found += piece
         return found[:limit]
 
     def __del__(self) -> None:

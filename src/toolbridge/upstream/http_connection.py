@@ -8,6 +8,7 @@ slow pauses the socket. Errors are those of `wire_faults`, `TimeoutError` and `O
 import asyncio
 import socket
 import struct
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
@@ -27,6 +28,9 @@ MAX_HEAD = 64 * 1024
 KEPT = 55.0
 """Seconds for which a free connection is kept. An agent runs a tool between two requests, and a new
 connection costs it a handshake. Load balancers close theirs after 60 s, without a header about it."""
+_TLS_SLICE = 128 * 1024
+"""Bytes of a body for one write to a TLS transport. What that has encrypted does not count as unsent,
+and it encrypts nothing more while the system does not take the last slice."""
 _NO_LINGER = struct.pack("ii", 1, 0)
 Failure: TypeAlias = ConnectionClosed | InvalidResponse | TimeoutError | OSError
 PushSink: TypeAlias = Callable[[bytes], bool]
@@ -212,7 +216,8 @@ class WireResponse(msgspec.Struct, eq=False):
 
     def release(self) -> None:
         """Return the connection to its pool, or close it if it cannot carry another request."""
-        if self.reusable and self.done and self._failure is None:
+        arrived = self.reusable and self.done and self._failure is None
+        if arrived and not self._connection.is_sending:
             if self.paused:
                 self._resume()
             self.pieces = []  # those of the connection are for its next response
@@ -255,6 +260,7 @@ class ProviderConnection(asyncio.Protocol):
         self.kept_until = 0.0
         """The time at which a free connection is not used any more."""
         self._kept = KEPT
+        self._slice = sys.maxsize
         self._on_free = on_free
         self._on_lost = on_lost
         self._current: WireResponse | None = None
@@ -273,6 +279,8 @@ class ProviderConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are not subclasses of asyncio's.
         self.transport = transport  # type: ignore[assignment]
+        if transport.get_extra_info("sslcontext") is not None:
+            self._slice = _TLS_SLICE
 
     def send(self, head: bytes, body: bytes, response: WireResponse) -> None:
         """Send a request whose response is `response`."""
@@ -286,7 +294,8 @@ class ProviderConnection(asyncio.Protocol):
             self._writes.add(self.transport, head + body)
         else:
             self._writes.add(self.transport, head)
-            self._writes.add(self.transport, body)
+            for at in range(0, len(body), self._slice):
+                self._writes.add(self.transport, body[at : at + self._slice])
 
     def data_received(self, data: bytes) -> None:
         current = self._current
@@ -403,6 +412,11 @@ class ProviderConnection(asyncio.Protocol):
             return
         self._timer = self.loop.call_at(due, self._check_silence)
 
+    @property
+    def is_sending(self) -> bool:
+        """Whether a part of the request waits in this process: the answer came before it was read."""
+        return self.transport.get_write_buffer_size() > 0
+
     def free(self, response: WireResponse) -> None:
         if self._current is not response:
             return
@@ -417,7 +431,7 @@ class ProviderConnection(asyncio.Protocol):
         self._current = None
         if self.lost:
             return
-        if response is not None and not response.done:
+        if response is not None and (not response.done or self.is_sending):
             self._reset()
         self.transport.abort()
 
