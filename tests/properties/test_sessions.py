@@ -53,6 +53,7 @@ def text(words):
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "eA=="}}
 REFUSED = "<tool_use_error>InputValidationError: path"
+CANCELLED = "<tool_use_error>Sibling tool call errored</tool_use_error>"
 PIECES = [
     [says("user", text("Go on."))],
     [{"role": "user", "content": "plain"}],
@@ -73,6 +74,7 @@ PIECES = [
     [says("assistant", {"type": "thinking", "thinking": "hm", "signature": "s"}, text(""))],
     [says("user", {"type": "new_block", "x": 1}, text("x"))],
     [says("assistant", text("")), {"role": "user", "content": "named", "name": "me"}],
+    [says("assistant", call("toolu_S")), says("user", result("toolu_S", CANCELLED, is_error=True))],
 ]  # fmt: skip
 ROUND = PIECES[3]
 
@@ -145,6 +147,7 @@ numbers = st.lists(st.integers(0, len(PIECES) - 1), max_size=5)
 @example(first=[13], growth=[[3], [3], [10, 2, 11]], compact=True)
 @example(first=[9], growth=[[3], [5]], compact=True)
 @example(first=[6], growth=[[6], [7]], compact=False)
+@example(first=[2, 12], growth=[[], [18, 3, 3, 3]], compact=True)
 def test_a_session_that_grows_is_sent_as_if_each_request_were_the_first(first, growth, compact):
     messages = [*PIECES[0], *session(*first), *ROUND * 4]
     bodies = [body_of(messages, compact=compact)]

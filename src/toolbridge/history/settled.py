@@ -20,10 +20,16 @@ from toolbridge.history.past_calls import Heal, PastCalls, heal_past_calls, with
 
 
 class _Settled(msgspec.Struct, frozen=True):
-    """The first turns of a conversation as they are sent, the losses, and their ids by number of uses."""
+    """The first turns of a conversation as they are sent, and their ids by number of uses.
+
+    The losses of each pass are apart: they are reported pass by pass, in whatever parts the
+    conversation was read.
+    """
 
     turns: tuple[Turn, ...] = ()
-    losses: tuple[Loss, ...] = ()
+    healed: tuple[Loss, ...] = ()
+    without_arguments: tuple[Loss, ...] = ()
+    paired: tuple[Loss, ...] = ()
     seen: dict[str, int] = {}
 
 
@@ -53,15 +59,17 @@ def settled_turns(
         if end < len(turns) and not _is_closed(turns, links):
             continue
         yield from pause
-        lost = [*known.losses]
-        past = heal_past_calls(request, links, heal, lost) if heal else PastCalls()
-        past = with_empty_arguments(past, links, lost, text=text)
+        healed, empty, paired = [*known.healed], [*known.without_arguments], [*known.paired]
+        past = heal_past_calls(request, links, heal, healed) if heal else PastCalls()
+        past = with_empty_arguments(past, links, empty, text=text)
         yield from pause
-        settled = settle(turns, links, past, lost, order)
-        known = _Settled((*known.turns, *settled), tuple(lost), seen)
+        settled = settle(turns, links, past, paired, order)
+        known = _Settled((*known.turns, *settled), tuple(healed), tuple(empty), tuple(paired), seen)
         _memo.keep(turns, end, context, known)
         done = end
-    losses += known.losses
+    losses += known.healed
+    losses += known.without_arguments
+    losses += known.paired
     return known.turns
 
 
