@@ -2,14 +2,17 @@
 
 import asyncio
 import gc
+import threading
 import weakref
 
 import pytest
-from tests.peers import bridged, line_of, replay
+from tests.peers import Heard, Line, bridged, gateway, line_of, model_server, replay, whole
 from tests.server.test_messages import body, post
 from tests.waiting import until
 
+from toolbridge.config import Config, ProviderConfig
 from toolbridge.core import json as json_functions
+from toolbridge.dialects import auto
 from toolbridge.routing import loop_turns, sources
 from toolbridge.routing.translated import TranslatedRequest
 from toolbridge.server.api_endpoint import ApiEndpoint
@@ -85,6 +88,60 @@ async def test_a_long_conversation_is_sent_alike_each_time():
     first, second = (heard.json for heard in server.heard if heard.path == "/api/chat")
     assert first == second
     assert len(first["messages"]) == len(asked["messages"])
+
+
+@pytest.mark.parametrize("api", ["ollama", "anthropic"])
+async def test_counting_a_long_conversation_takes_many_turns(api, monkeypatch):
+    taken = []
+    next_turn = loop_turns.next_turn
+
+    async def noted() -> None:
+        taken.append(1)
+        await next_turn()
+
+    monkeypatch.setattr(loop_turns, "next_turn", noted)
+    monkeypatch.setattr(loop_turns, "_LONGEST", 0.00005)  # a step or a few in each turn
+    asked = body("x", stream=False)
+    again = {"role": "assistant", "content": [{"type": "text", "text": "y " * 200}]}
+    asked["messages"] = [*asked["messages"], *([again, {"role": "user", "content": "z"}] * 2000)]
+
+    async def answer(_: Heard, line: Line) -> None:
+        await whole(line, {"input_tokens": 4321})
+
+    async with model_server(answer) as server:
+        config = Config(
+            log="off",
+            map={"default": "there/m"},
+            providers={"there": ProviderConfig(api=api, url=server.url, passthrough=False)},
+        )
+        async with gateway(config) as (url, _):
+            response, counted = await post(url, asked, "/v1/messages/count_tokens")
+    assert response.status == 200
+    if api == "anthropic":
+        assert counted["input_tokens"] == 4321
+    assert len(taken) > 10
+
+
+async def test_the_first_request_with_tools_loads_the_dialects_in_a_thread(monkeypatch):
+    """They are 60 modules: loaded in the event loop, they stopped all streams for 45 ms."""
+    threads = []
+    names = auto.names
+
+    def noted() -> list[str]:
+        threads.append(threading.current_thread())
+        return names()
+
+    monkeypatch.setattr(auto, "names", noted)
+    auto.auto_reader.cache_clear()
+    tool = {"name": "read", "input_schema": {"type": "object", "properties": {}}}
+    async with bridged(replay(line_of("ok", done=True))) as (url, _, _):
+        await post(url, body("x", stream=False))
+        assert threads == []
+        for _ in range(2):
+            response, _ = await post(url, body("x", stream=False, tools=[tool]))
+            assert response.status == 200
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
 
 
 @pytest.mark.parametrize("stream", [True, False])

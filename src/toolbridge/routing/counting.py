@@ -16,6 +16,8 @@ from toolbridge.core.codec import Outgoing
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.json import JsonObject, dump_bytes, maybe_object
 from toolbridge.core.messages import Request
+from toolbridge.core.steps import Steps
+from toolbridge.routing.loop_turns import in_turns
 from toolbridge.routing.route import Route
 from toolbridge.routing.sources import HttpRequest, RequestSender, merged_headers
 from toolbridge.translate import RequestOptions, plan
@@ -132,7 +134,7 @@ class ProviderCounts:
         endpoint = _ENGINES.get(route.engine) if api == "openai_chat" else _ENDPOINTS.get(api)
         if endpoint is None:
             return None
-        sent = _request(endpoint, request, route, options, headers)
+        sent = await in_turns(_request(endpoint, request, route, options, headers))
         content = (route.address, sent.path, sorted(sent.headers.items()))
         key = blake2b(repr(content).encode() + sent.body, digest_size=16).digest()
         if key in self._kept:
@@ -173,8 +175,10 @@ def _request(
     route: Route,
     options: RequestOptions,
     headers: Mapping[str, str],
-) -> HttpRequest:
+) -> Steps[HttpRequest]:
     prompt = msgspec.structs.replace(request, stream=False)
-    outgoing = plan(prompt, route.request_encoder, route.target, options).outgoing
+    ready = yield from plan.steps(prompt, route.request_encoder, route.target, options)
+    yield
+    outgoing = ready.outgoing
     path, body = endpoint.encode(outgoing)
     return HttpRequest(path, dump_bytes(body), merged_headers(outgoing.headers, headers))

@@ -192,9 +192,9 @@ class Router:
             check_window(size, route.target.window, sure=counted.sure)
         return counted
 
-    def counting(self, request: Request, route: Route) -> Steps[int]:
-        """Return the steps that count the tokens of a large request, before `admit`."""
-        _, family = self._count_settings(route.address)
+    def counting(self, request: Request, address: str) -> Steps[int]:
+        """Return the steps that count the tokens of a large request, before `admit` or `count`."""
+        _, family = self._count_settings(address)
         return estimate_request.steps(request, family=family)
 
     def attempts(

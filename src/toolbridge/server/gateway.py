@@ -23,6 +23,8 @@ from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Message, Problem, Request
 from toolbridge.core.redaction import Redactor
+from toolbridge.core.steps import steps_of
+from toolbridge.dialects.auto import auto_reader
 from toolbridge.policy.key_scopes import check_model
 from toolbridge.routing import Router
 from toolbridge.routing.charges import Charges
@@ -146,8 +148,9 @@ class Gateway:
         asked = AnswerContext(request, entry.at, times=entry)
         agent = is_agent(exchange)
         turn = ClientTurn(exchange, entry, ask.codec, request, kept, edits, agent, asked)
-        if (corrections := self.router.sources.corrections).unread:
-            await corrections.load()
+        lacks_dialects = request.tools and not auto_reader.cache_info().currsize
+        if lacks_dialects or self.router.sources.corrections.unread:
+            await self._load(dialects=bool(lacks_dialects))
         find = partial(self.addresses, request, exchange, entry)
         opened = partial(open_answer, self, turn, body)
         chain = self.router.chain(request.model, opened, exchange.caller, find)
@@ -230,10 +233,22 @@ class Gateway:
         reply.stop()
         await reply.finish()
 
+    async def _load(self, *, dialects: bool) -> None:
+        """Load what the first request needs, in threads: it would stop all streams otherwise."""
+        if dialects:
+            await asyncio.to_thread(auto_reader, "", frozenset())  # 60 modules, 45 ms
+        if (corrections := self.router.sources.corrections).unread:
+            await corrections.load()
+
     async def count_tokens(self, exchange: HttpExchange, entry: Entry, ask: ApiEndpoint) -> int:
         """Return the number of input tokens, counted by the provider's setting `counting`."""
         body = entry.body = await exchange.body(self.config.max_body)
-        request = ask.codec.decode_request(body, model=ask.model, counting=True)
+        large = len(body) > LARGE
+        decode = ask.codec.decode_request
+        if large:
+            request = await in_turns(steps_of(decode, body, model=ask.model, counting=True))
+        else:
+            request = decode(body, model=ask.model, counting=True)
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
         address = await self.router.address(request, routing_headers(exchange), key_name(exchange))
         self.permit_model(exchange, address)
@@ -247,6 +262,8 @@ class Gateway:
         if exact is not None:
             exchange.extra_headers["x-toolbridge-token-count"] = "exact"
             return exact
+        if large:
+            await in_turns(self.router.counting(request, address))
         counted = self.router.count(request, address)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         return counted.shown

@@ -90,9 +90,8 @@ async def open_answer(
         return known
     router = gateway.router
     if len(body) > LARGE:
-        await in_turns(
-            router.counting(request, route)
-        )  # the turns of the request keep their counts
+        # The turns of the request keep their counts.
+        await in_turns(router.counting(request, route.address))
     counted = router.admit(request, route)
     turn.counted = turn.kept.estimate = counted
     turn.kept.estimates[route.address] = counted
