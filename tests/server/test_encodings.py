@@ -40,6 +40,8 @@ def bare(data: bytes) -> bytes:
         ("deflate", zlib.compress(BODY)),
         ("deflate", bare(BODY)),
         ("identity, gzip, ", gzipped(BODY)),
+        ("gzip", gzipped(BODY[:5]) + gzipped(BODY[5:])),
+        ("gzip", gzipped(b"") * 62 + gzipped(BODY[:5]) + gzipped(BODY[5:])),
     ],
 )
 def test_a_body_is_read_as_it_was_before_it_was_packed(encoding, packed):
@@ -55,7 +57,12 @@ def test_a_body_is_read_as_it_was_before_it_was_packed(encoding, packed):
         ("deflate, gzip", gzipped(zlib.compress(BODY)), UnknownEncoding),
         ("gzip" + ", gzip" * 5000, BODY, UnknownEncoding),
         ("gzip", gzipped(BODY) + b"more", MalformedRequest),
-        ("gzip", gzipped(BODY) * 2, MalformedRequest),
+        ("gzip", gzipped(BODY) * 2 + b"more", MalformedRequest),
+        ("gzip", gzipped(BODY) + gzipped(BODY)[:-5], MalformedRequest),
+        ("gzip", gzipped(BODY) + b"\x1f\x8b\xff", MalformedRequest),
+        ("gzip", gzipped(b"") * 65, MalformedRequest),
+        ("gzip", gzipped(BODY) + gzipped(b" " * 1000), TooLarge),
+        ("deflate", zlib.compress(BODY) * 2, MalformedRequest),
         ("gzip", BODY, MalformedRequest),
         ("gzip", gzipped(BODY)[:-12], MalformedRequest),
         ("gzip", gzipped(b" " * 10_000_000), TooLarge),

@@ -77,7 +77,7 @@ FAULTS: dict[str, tuple[bytes, int, str]] = {
     "a length in words": (post(b"content-length: five"), 400, "Content-Length"),
     "a length below zero": (post(b"content-length: -5"), 400, "Content-Length"),
     "an empty length": (post(b"content-length:"), 400, "Content-Length"),
-    "a length beyond all limits": (post(b"content-length: " + b"9" * 30), 400, "Content-Length"),
+    "a length beyond all limits": (post(b"content-length: " + b"9" * 9000), 413, "limit"),
     "a length beyond our limit": (post(b"content-length: 99999999999"), 413, "limit"),
     "another coding": (post(b"transfer-encoding: gzip, chunked"), 501, "chunked"),
     "chunks twice": (post(CHUNKED, CHUNKED), 501, "chunked"),
@@ -128,6 +128,18 @@ ENVELOPES = {
     "/v1/stream": lambda e: e["error"]["code"] == "bad_http",
     "/nowhere": lambda e: e["type"] == "error",
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ENVELOPES)
+@pytest.mark.parametrize("size", [8150, 9000, 60_000])
+@pytest.mark.parametrize("ends", [True, False])
+async def test_a_target_that_is_too_long_has_the_envelope_of_its_api(path, size, ends):
+    async with gateway() as (url, _):
+        target = path.encode() + b"?" + b"a" * (size + 100)
+        data = b"POST %b" % target + (b" HTTP/1.1\r\n%b\r\n" % HOST if ends else b"")
+        reply = only(await exchange(url, data, wait=20))
+    assert reply.status == 414
+    assert ENVELOPES[path](reply.json), reply.json
 
 
 @pytest.mark.parametrize("path", ENVELOPES)

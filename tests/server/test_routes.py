@@ -444,6 +444,22 @@ async def test_an_unknown_path_is_answered_in_the_callers_api(path, headers, key
     assert key is None or key in error
 
 
+@pytest.mark.parametrize("path", ["/api/show", "/api/pull"])
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [("{bad", "not valid JSON"), ("", "not valid JSON"), ("[]", "Expected `object`"), ("{}", "model: field required"),
+     ('{"model": 1}', "model: Expected `str"), ('{"model":' + "[" * 100_000, "model")],
+)  # fmt: skip
+async def test_what_names_no_model_is_a_bad_request(path, body, words):
+    async with (
+        gateway() as (url, _),
+        aiohttp.ClientSession() as session,
+        session.post(url + path, data=body) as answer,
+    ):
+        assert answer.status == 400
+        assert words.lower() in (await answer.json())["error"].lower()
+
+
 async def test_a_model_on_offer_is_already_pulled():
     async with bridged(replay()) as (url, *_):
         whole, told = await call(

@@ -203,6 +203,7 @@ async def test_what_cannot_open_a_line_is_an_error_in_json(data):
     async with streaming(scripted()) as (url, _, _):
         answer = only(await exchange(url, data))
     assert (answer.status, answer.json["error"]["code"]) == (400, "bad_http")
+    assert answer.headers["sec-websocket-version"] == "13"
 
 
 @pytest.mark.parametrize("names", [bytes.lower, bytes.title, bytes.upper])

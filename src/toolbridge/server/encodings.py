@@ -13,6 +13,9 @@ KNOWN = "gzip, deflate"
 _WHERE = "content-encoding"
 _HEADED, _BARE = 47, -15
 """zlib's `wbits` for data with a gzip or zlib header, and for deflate without a header."""
+_GZIP = b"\x1f\x8b"
+_MOST_MEMBERS = 64
+"""Members of gzip data; each one is copied with all that follow."""
 _WINDOWS = {"gzip": (_HEADED,), "x-gzip": (_HEADED,), "deflate": (_HEADED, _BARE)}
 
 
@@ -35,20 +38,41 @@ def _unpack(body: bytes, name: str, limit: int) -> bytes:
             f"the encoding {name[:40]!r} is not supported; send gzip, deflate or none", where=_WHERE
         )
     for window in _WINDOWS[name]:
-        reader = zlib.decompressobj(window)
         try:
-            found = reader.decompress(body, limit + 1)
+            found, rest = _unpack_one(body, name, window, (limit, limit))
         except zlib.error:
             continue
-        if len(found) > limit:
-            raise TooLarge(
-                f"the request body unpacks to more than the limit of {limit} bytes (`max_body`)"
-            )
-        if not reader.eof:
-            raise MalformedRequest(f"the {name} data is truncated; send all of it", where=_WHERE)
-        if reader.unused_data:
+        # RFC 1952, section 2.2: gzip data is a series of members.
+        members = 1
+        while rest.startswith(_GZIP) and name != "deflate" and members < _MOST_MEMBERS:
+            try:
+                member, rest = _unpack_one(rest, name, window, (limit - len(found), limit))
+            except zlib.error:
+                break
+            found += member
+            members += 1
+        if rest:
             raise MalformedRequest(f"there are bytes after the {name} data", where=_WHERE)
         return found
     raise MalformedRequest(
         f"the body is not {name} data; compress it, or leave the field out", where=_WHERE
     )
+
+
+def _unpack_one(
+    body: bytes, name: str, window: int, limits: tuple[int, int]
+) -> tuple[bytes, bytes]:
+    """Return the decompressed data up to its end, and the bytes after it.
+
+    `limits` are what is left for it, and the whole.
+    """
+    left, limit = limits
+    reader = zlib.decompressobj(window)
+    found = reader.decompress(body, left + 1)
+    if len(found) > left:
+        raise TooLarge(
+            f"the request body unpacks to more than the limit of {limit} bytes (`max_body`)"
+        )
+    if not reader.eof:
+        raise MalformedRequest(f"the {name} data is truncated; send all of it", where=_WHERE)
+    return found, reader.unused_data

@@ -26,7 +26,7 @@ invalid. This takes a tenth of the time of a regular expression."""
 _MODERN = {b"HTTP/1.1": True, b"HTTP/1.0": False}
 _VERSION = re.compile(rb"HTTP/[0-9]\.[0-9]")
 _HOST = re.compile(rb"[^\s,/?#@\\]*")
-_LENGTH = re.compile(rb"[0-9]{1,18}")
+_LENGTH = re.compile(rb"[0-9]+")
 _LONGEST_LENGTH = 18
 _LENGTH_FIELD = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})[ \t]*\r\n", re.IGNORECASE)
 _ABSOLUTE = re.compile(rb"https?://([^/?]*)(.*)", re.IGNORECASE)
@@ -252,7 +252,8 @@ def _length(line: RequestLine, headers: dict[bytes, bytes]) -> int | None:
             return 0
         if _LENGTH.fullmatch(declared) is None:
             raise BadHttp("Content-Length must be one number of bytes")
-        return int(declared)
+        # One of more digits is above every limit, and `int` takes long for thousands of them.
+        return int(declared.lstrip(b"0")[: _LONGEST_LENGTH + 1] or b"0")
     if declared is not None:
         raise BadHttp("the request has both Content-Length and Transfer-Encoding")
     if not line.modern:

@@ -35,6 +35,7 @@ LINGER = 2.0
 resets it, and the client may never get the response (RFC 9112, section 9.6)."""
 _LONGEST_FIELD = 8000
 """Bytes; the `websockets` library rejects lines of more than 8192."""
+_WEBSOCKET_VERSION = b"13"
 _WEBSOCKET_KEY = re.compile(rb"[A-Za-z0-9+/]{21}[AQgw]==")
 """16 bytes in Base64 (RFC 6455, section 4.1)."""
 SLOWEST_BODY = 1024
@@ -275,7 +276,8 @@ class HttpConnection(asyncio.Protocol):
     def _upgrade(self, head: Head) -> None:
         """Hand the connection over to uvicorn's WebSocket protocol."""
         if fault := _upgrade_fault(head, self._reader.waiting):
-            self._refuse(BadHttp(fault))
+            # RFC 6455, section 4.4: the server names the versions that it has.
+            self._refuse(BadHttp(fault), {"sec-websocket-version": _WEBSOCKET_VERSION.decode()})
             return
         self._state.connections.discard(self)
         self._deadline.stop()
@@ -285,14 +287,14 @@ class HttpConnection(asyncio.Protocol):
         protocol.data_received(head.raw)
         self._transport.set_protocol(protocol)
 
-    def _refuse(self, error: ToolbridgeError) -> None:
+    def _refuse(self, error: ToolbridgeError, more: dict[str, str] | None = None) -> None:
         """Answer invalid input and close, as the beginning of the next request is unknown."""
         line = self._reader.line
         method, path = (line.method, line.path) if line else ("", "")
         rejection = self._app.refuse(method, path, error)
         body = rejection.body
         headers = {"content-type": "application/json", "content-length": str(len(body))}
-        headers |= rejection.headers | {"connection": "close"}
+        headers |= {**rejection.headers, **(more or {}), "connection": "close"}
         framed = framing(method, rejection.status, sized=True, modern=True, keeps=False)
         head = encode_head(rejection.status, headers, framed, self.defaults())
         self.write(head + framed.last(body))
@@ -478,7 +480,7 @@ def _upgrade_fault(head: Head, waiting: int) -> str:
         return "a WebSocket client must not send data before the server has answered"
     if max(map(len, head.raw.split(b"\r\n"))) > _LONGEST_FIELD:
         return f"a header field of a WebSocket request is longer than {_LONGEST_FIELD} bytes"
-    if head.headers.get(b"sec-websocket-version") != b"13":
+    if head.headers.get(b"sec-websocket-version") != _WEBSOCKET_VERSION:
         return "open a WebSocket with version 13 (`sec-websocket-version: 13`)"
     if not _WEBSOCKET_KEY.fullmatch(head.headers.get(b"sec-websocket-key", b"")):
         return "`sec-websocket-key` must be 16 bytes in Base64"

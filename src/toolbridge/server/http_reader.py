@@ -24,6 +24,8 @@ MAX_SIZE_LINE = 1024
 MAX_TRAILERS = 8192
 _LONGEST_LINE = MAX_TARGET + 64
 """Bytes of a request line: the target, and a method and a version."""
+_SHOWN = 200
+"""Bytes of a longer one that are read: its path names the API of the error response."""
 _BLANK = re.compile(rb"(?:\r\n)*+")
 _BARE = re.compile(rb"(?<!\r)\n")
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*+(?:;[^\x00-\x08\x0a-\x1f\x7f]*+)?")
@@ -98,7 +100,7 @@ class RequestReader:
 
     def _read_head(self, raw: bytes) -> Head:
         first = raw.find(b"\r\n")
-        line = self.line = self.line or _read_first(raw[:first])
+        line = self.line = self.line or self._read_line(raw[:first])
         if len(raw) + 2 > self._max_head:
             raise self._long_head()
         head = read_head(line, raw[first + 2 :], self._max_headers)
@@ -110,15 +112,28 @@ class RequestReader:
         if self.line is None and rest:
             first = rest.find(b"\r\n")
             if first >= 0:
-                self.line = _read_first(rest[:first])
+                self.line = self._read_line(rest[:first])
             elif not rest[:1].isalpha() and rest != b"\r":
                 read_line(rest)
             elif len(rest) > _LONGEST_LINE:
-                raise long_target()
+                self._read_line(rest)
         if _BARE.search(rest, max(0, self._scanned - 1)):
             raise BadHttp("a line of the head ends with a bare line feed; lines end with CRLF")
         if len(rest) > self._max_head:
             raise self._long_head()
+
+    def _read_line(self, line: bytes) -> RequestLine:
+        """Parse the request line; of one that is too long, keep what the error response needs."""
+        try:
+            if len(line) > _LONGEST_LINE:
+                raise long_target()
+            return read_line(line)
+        except BadHttp as error:
+            if error.problem.status == 414:
+                method, _, target = line[:_SHOWN].partition(b" ")
+                path = target.partition(b"?")[0].decode("latin-1")
+                self.line = RequestLine(method.decode("latin-1"), path, b"", modern=True)
+            raise
 
     def _long_head(self) -> BadHttp:
         text = f"the head of the request is longer than {self._max_head} bytes"
@@ -148,12 +163,6 @@ class RequestReader:
         self._left -= len(piece)
         self.complete = not self._left
         return piece
-
-
-def _read_first(line: bytes) -> RequestLine:
-    if len(line) > _LONGEST_LINE:
-        raise long_target()
-    return read_line(line)
 
 
 class _Chunks:

@@ -8,10 +8,12 @@ import re
 from collections.abc import Awaitable, Callable
 from functools import cache
 
+import msgspec
+
 from toolbridge import codecs
 from toolbridge.core.codec import Rejection
-from toolbridge.core.errors import MalformedRequest, UnknownModel, UnknownRoute
-from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
+from toolbridge.core.errors import MalformedRequest, UnknownRoute
+from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import Problem
 from toolbridge.policy.key_scopes import allows_model
 from toolbridge.routing.models import ListedModel
@@ -21,6 +23,7 @@ from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.app import App
 from toolbridge.server.http import HttpExchange, IncomingRequest
 from toolbridge.server.request_log import Entry
+from toolbridge.wire.shapes import decode_request
 
 STREAM = "/v1/stream"
 WEBSOCKET = "/v1/stream/ws"
@@ -104,13 +107,31 @@ async def tags(app: App, exchange: HttpExchange, entry: Entry) -> None:
 
 async def show(app: App, exchange: HttpExchange, entry: Entry) -> None:
     entry.note(surface="ollama")
-    asked = maybe_object(await exchange.body(app.config.max_body)) or {}
-    name = asked.get("model") or asked.get("name")
-    if not isinstance(name, str):
-        raise UnknownModel("field required", where="model")
+    name, _ = await _asked_model(app, exchange)
     route = await app.gateway.model_routes.route(name)
     app.gateway.permit_model(exchange, route.address)
     await exchange.reply(200, dump_bytes(shapes.ollama_show(name, route, app.started)))
+
+
+class _AskedModel(msgspec.Struct):
+    """A request of Ollama's API about a model."""
+
+    model: str | None = None
+    name: str | None = None
+    """The older name of the field."""
+    stream: bool | None = None
+
+
+_asked_models = msgspec.json.Decoder(_AskedModel)
+
+
+async def _asked_model(app: App, exchange: HttpExchange) -> tuple[str, bool]:
+    """Return the model that a request names, and whether the answer is a stream."""
+    asked = decode_request(await exchange.body(app.config.max_body), _asked_models)
+    name = asked.model or asked.name
+    if not name:
+        raise MalformedRequest("field required", where="model")
+    return name, asked.stream is not False
 
 
 async def web_search(app: App, exchange: HttpExchange, entry: Entry) -> None:
@@ -128,13 +149,10 @@ async def web_fetch(app: App, exchange: HttpExchange, entry: Entry) -> None:
 async def pull(app: App, exchange: HttpExchange, entry: Entry) -> None:
     """Report an available model as pulled; `codex --oss` and others pull before they chat."""
     entry.note(surface="ollama")
-    asked = maybe_object(await exchange.body(app.config.max_body)) or {}
-    name = asked.get("model") or asked.get("name")
-    if not isinstance(name, str) or not name:
-        raise MalformedRequest("field required", where="model")
+    name, streams = await _asked_model(app, exchange)
     route = await app.gateway.model_routes.route(name)
     app.gateway.permit_model(exchange, route.address)
-    if asked.get("stream") is False:
+    if not streams:
         await exchange.reply(200, dump_bytes({"status": "success"}))
         return
     lines = [dump_bytes({"status": status}) for status in ("pulling manifest", "success")]
