@@ -80,8 +80,9 @@ def main() -> int:
         parser.error(why)
     size = plan.QUICK if args.quick else plan.FULL
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    load = os.getloadavg()[0]  # the second part begins with the load that the first one made
     for part in parts:
-        before = os.getloadavg()[0], HostTime.now()
+        before = load, HostTime.now()
         if part == "gateway":
             found, rounds = plan.gateway(size, args.only), size.rounds
         else:
