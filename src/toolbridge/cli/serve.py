@@ -26,7 +26,7 @@ from toolbridge.core.errors import ConfigError, ToolbridgeError
 from toolbridge.map_settings import addresses_of, show_chain
 from toolbridge.policy.thinking import THINKING_PREFIXES
 from toolbridge.routing import nodes
-from toolbridge.server import listeners
+from toolbridge.server import garbage, listeners
 from toolbridge.server.listeners import Inheritance, Listeners
 from toolbridge.store.notices import worker_notices
 from toolbridge.version import __version__
@@ -141,7 +141,7 @@ def open_listeners(config: Config, inherited: Inheritance | None) -> Listeners:
 
 def run_server(config: Config, listening: Listeners, process: ServerProcess) -> None:
     """Serve until SIGINT or SIGTERM."""
-    gc.disable()  # until the start is complete: `_spare_collector`
+    gc.disable()  # until the start is complete: `garbage.spare_start`
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(config, listening, process))
 
@@ -240,7 +240,7 @@ async def _serve(config: Config, listening: Listeners, process: ServerProcess) -
         nodes.log_payments()
 
     async def on_start(app: App) -> None:
-        _spare_collector()
+        garbage.spare_start()
         if process.inherited is None:
             announced.write()
         await _report_start(app, listening, process)
@@ -300,18 +300,6 @@ async def _report_start(app: "App", listening: Listeners, process: ServerProcess
         servers=describe_servers(app.config, process.env),
     )
     print(banner(app.config, start), flush=True)
-
-
-def _spare_collector() -> None:
-    """Run the garbage collector less often, and never on the objects that exist at startup.
-
-    A request creates thousands of objects but hardly a reference cycle: with the default
-    thresholds the collector takes a tenth of the server's time. The few cycles among the objects of
-    the start are not searched for: that would take a tenth of the time of the start.
-    """
-    gc.freeze()
-    gc.set_threshold(50_000, 10, 10)
-    gc.enable()
 
 
 def address(listener: socket.socket, scheme: str = "http") -> str:

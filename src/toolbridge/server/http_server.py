@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from toolbridge.config import HttpConfig
+from toolbridge.server import garbage
 from toolbridge.server.dispatch import Dispatcher
 from toolbridge.server.http_protocol import SPARE, HttpConnection, ServerState
 from toolbridge.upstream.turn_writes import TurnWrites
@@ -53,7 +54,7 @@ class HttpServer:
     async def start(self, listener: socket.socket) -> None:
         """Start the `App` and accept connections; raise `SystemExit` if it cannot start."""
         await self._dispatcher.start()
-        self._set_date()
+        self._tick()
         await self.listen(listener)
 
     async def listen(self, listener: socket.socket, context: ssl.SSLContext | None = None) -> None:
@@ -128,9 +129,10 @@ class HttpServer:
         connections = len(self._state.connections) + opening
         return self._load is None or self._load.may_accept(connections)
 
-    def _set_date(self) -> None:
+    def _tick(self) -> None:
         self._state.set_date(_date(time.time()))
-        self._clock = asyncio.get_running_loop().call_later(1, self._set_date)
+        garbage.collect_when_idle(len(self._state.tasks))
+        self._clock = asyncio.get_running_loop().call_later(1, self._tick)
 
 
 def _date(at: float) -> bytes:
