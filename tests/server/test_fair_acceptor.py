@@ -64,6 +64,12 @@ async def sharing(folder, count: int, **tls):
             each.close()
 
 
+@pytest.fixture
+def patient(monkeypatch):
+    """Let workers wait for one another as long as a busy machine needs."""
+    monkeypatch.setattr("toolbridge.server.fair_acceptor._PATIENCE", 0.05)
+
+
 async def connected(workers: list[Connections], count: int) -> list[int]:
     """Wait until the workers have `count` connections; return those of each, sorted."""
     async with asyncio.timeout(20):
@@ -73,7 +79,7 @@ async def connected(workers: list[Connections], count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("gap", [None, 0.003])
-async def test_each_worker_accepts_its_part(tmp_path, gap):
+async def test_each_worker_accepts_its_part(tmp_path, gap, patient):
     async with sharing(tmp_path, 4) as (workers, connect):
         clients = []
         for _ in range(40):
@@ -87,7 +93,7 @@ async def test_each_worker_accepts_its_part(tmp_path, gap):
         assert await connected(workers, 0) == [0, 0, 0, 0]
 
 
-async def test_a_worker_that_lost_its_connections_gets_the_next_ones(tmp_path):
+async def test_a_worker_that_lost_its_connections_gets_the_next_ones(tmp_path, patient):
     async with sharing(tmp_path, 2) as (workers, connect):
         first, second = workers
         for _ in range(20):
