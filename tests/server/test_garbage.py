@@ -52,9 +52,9 @@ def test_few_objects_are_not_worth_it(collector):
 
 def test_running_requests_raise_the_threshold(collector):
     garbage.collect_when_idle(1000)
-    assert gc.get_threshold()[0] >= 600_000
+    assert gc.get_threshold()[0] >= 300_000
     garbage.collect_when_idle(0)
-    assert gc.get_threshold()[0] == 200_000
+    assert gc.get_threshold()[0] == 50_000
 
 
 def test_a_process_that_is_no_gateway_keeps_its_settings():

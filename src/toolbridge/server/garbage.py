@@ -2,15 +2,15 @@
 
 A request creates thousands of objects and no reference cycle (tests/server/test_cycles.py), so the
 collector finds next to nothing, and stops every stream meanwhile: 10 to 30 ms for 50,000 objects of a
-thousand streams. Structured streams do have cycles. The collector therefore runs while no request
-does, and otherwise only when far more objects have been created than running requests need.
+thousand streams. Structured streams and failures do have cycles. The collector therefore runs while no request
+does, and otherwise only when more objects have been created than running requests need.
 """
 
 import gc
 
-_THRESHOLD = 200_000
+_THRESHOLD = 50_000
 """Objects that are new since the last collection, more than running requests have."""
-_PER_REQUEST = 500
+_PER_REQUEST = 300
 """Objects of a running request; a stream has about 150."""
 _WORTH = 20_000
 """New objects for which an idle gateway runs the collector."""
@@ -35,7 +35,7 @@ def spare_start() -> None:
 
 
 def collect_when_idle(running: int) -> None:
-    """Run the collector if no request is running, else adapt its threshold; called once a second."""
+    """Run the collector if no request is running, else adapt its threshold; called ten times a second."""
     if not _Policy.applies:
         return
     gc.set_threshold(_THRESHOLD + _PER_REQUEST * running, 10, 10)

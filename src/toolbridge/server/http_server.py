@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from toolbridge.config import HttpConfig
-from toolbridge.server import garbage
 from toolbridge.server.dispatch import Dispatcher
 from toolbridge.server.http_protocol import SPARE, HttpConnection, ServerState
 from toolbridge.upstream.turn_writes import TurnWrites
@@ -51,10 +50,15 @@ class HttpServer:
         opening = any(acceptor.is_opening for acceptor in self._acceptors)
         return not (self._state.connections or self._state.tasks or opening)
 
+    @property
+    def running(self) -> int:
+        """The number of running requests."""
+        return len(self._state.tasks)
+
     async def start(self, listener: socket.socket) -> None:
         """Start the `App` and accept connections; raise `SystemExit` if it cannot start."""
         await self._dispatcher.start()
-        self._tick()
+        self._set_date()
         await self.listen(listener)
 
     async def listen(self, listener: socket.socket, context: ssl.SSLContext | None = None) -> None:
@@ -129,10 +133,9 @@ class HttpServer:
         connections = len(self._state.connections) + opening
         return self._load is None or self._load.may_accept(connections)
 
-    def _tick(self) -> None:
+    def _set_date(self) -> None:
         self._state.set_date(_date(time.time()))
-        garbage.collect_when_idle(len(self._state.tasks))
-        self._clock = asyncio.get_running_loop().call_later(1, self._tick)
+        self._clock = asyncio.get_running_loop().call_later(1, self._set_date)
 
 
 def _date(at: float) -> bytes:

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from toolbridge.config import Config
-from toolbridge.server import signals
+from toolbridge.server import garbage, signals
 from toolbridge.server.app import App
 from toolbridge.server.dispatch import Dispatcher
 from toolbridge.server.http_server import HttpServer
@@ -126,6 +126,7 @@ class GatewayServer:
         await self._hooks.on_start(self._dispatcher.app)
 
     def _tick(self, counter: int) -> None:
+        garbage.collect_when_idle(self._server.running)
         if self._worker and counter % _TICKS == 0:
             self._dispatcher.app.metrics.flush()
             if os.getppid() != self._worker.supervisor:
