@@ -68,20 +68,30 @@ async def test_connections_are_spread_over_all_workers(tmp_path):
     """Without that, the worker that wakes first got 35 to 38 of 40 connections."""
     async with models("m") as [(_, server)]:
         async with workers(tmp_path, config_for(server), 2) as process:
-            before = sockets_of(process)
             port = URL(process.url).port
+            first, second = children(process.pid)
             held = []
-            for _ in range(24):  # agents that begin one after the other
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
-                assert (await reader.readline()).startswith(b"HTTP/1.1 200")
-                held.append(writer)
-                await asyncio.sleep(0.01)
-            spread = sockets_of(process) - before
+
+            async def connect(count: int) -> Counter[int]:
+                """Open connections one after the other; return how many each worker has got."""
+                before = sockets_of(process)
+                for _ in range(count):
+                    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                    writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+                    assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+                    held.append(writer)
+                    await asyncio.sleep(0.01)
+                return sockets_of(process) - before
+
+            assert (await connect(2)).total() == 2
+            os.kill(first, signal.SIGSTOP)
+            try:
+                assert (await connect(20))[second] == 20, "one that hangs delays nobody"
+            finally:
+                os.kill(first, signal.SIGCONT)
+            assert (await connect(16))[first] >= 13, "the one with fewer gets the next ones"
             for writer in held:
                 writer.close()
-            assert spread.total() == 24
-            assert min(spread[pid] for pid in children(process.pid)) >= 8
 
 
 def sockets_of(process) -> Counter[int]:

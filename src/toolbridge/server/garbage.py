@@ -2,8 +2,8 @@
 
 A request creates thousands of objects and no reference cycle (tests/server/test_cycles.py), so the
 collector finds next to nothing, and stops every stream meanwhile: 10 to 30 ms for 50,000 objects of a
-thousand streams. Structured streams and failures do have cycles. The collector therefore runs while no request
-does, and otherwise only when more objects have been created than running requests need.
+thousand streams. Structured streams and failures do have cycles. So the collector runs while no
+request does, and otherwise only when more objects were created than running requests need.
 """
 
 import gc
@@ -17,7 +17,7 @@ _WORTH = 20_000
 
 
 class _Policy:
-    """Whether this process is a gateway, and not one that runs a gateway beside other things."""
+    """Whether this process is a gateway, not one that runs a gateway beside other things."""
 
     applies = False
 

@@ -136,9 +136,8 @@ class AnswerSender:
             async with aclosing(self._followed.batches) as batches:
                 async for batch in batches:
                     await self._take(batch)
-        except (
-            Truncated
-        ) as error:  # the client reads more slowly than others, and the rest is not kept
+        except Truncated as error:
+            # The client reads more slowly than others, and the rest is not kept.
             if self._head is None or self._head.whole:
                 raise
             lost = error.problem
